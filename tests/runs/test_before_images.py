@@ -156,7 +156,7 @@ def test_what_cannot_be_kept_says_why(scene: Scene, monkeypatch: pytest.MonkeyPa
     assert states["large"][0] == "too_large"
     assert states["link"] == ("unreadable", "a symbolic link")
     assert states["pipe"] == ("unreadable", "not a regular file")
-    with pytest.raises(UsageError, match="No copy from before was kept"):
+    with pytest.raises(UsageError, match="The file was not copied before the change"):
         scene.revert("large", "too_large")
 
 

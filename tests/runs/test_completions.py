@@ -99,5 +99,5 @@ def test_a_worktree_has_the_files_of_the_project_on_a_branch_of_its_own(project:
 
 
 def test_a_worktree_that_is_not_possible_says_why(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No git worktree could be made"):
+    with pytest.raises(UsageError, match="Could not create a git worktree"):
         make_worktree(str(tmp_path))

@@ -51,7 +51,7 @@ def test_a_replacement_is_shown_in_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "edit", "warning", "changes"),
     [
-        ("a\na\n", {"old_string": "a", "new_string": "b"}, "is 2 times in the file: the change would fail", (0, 0)),
+        ("a\na\n", {"old_string": "a", "new_string": "b"}, "occurs 2 times in the file: the change would fail", (0, 0)),
         (
             "a\na\n",
             {"old_string": "a", "new_string": "b", "replace_all": True},

@@ -30,7 +30,7 @@ def test_the_number_of_queued_messages_is_limited() -> None:
     messages = RunMessages()
     for number in range(MAX_WAITING_MESSAGES):
         messages.add(f"m{number}", "hello", "tab 1")
-    with pytest.raises(ConflictError, match="are waiting already"):
+    with pytest.raises(ConflictError, match="are already waiting"):
         messages.add("more", "hello", "tab 1")
     messages.accept("m0")
     messages.add("more", "hello", "tab 1")

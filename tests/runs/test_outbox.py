@@ -51,7 +51,7 @@ def test_waiting_messages_are_changed_moved_and_removed(tmp_path: Path) -> None:
                 "say 2",
                 "say changed",
             ]
-            with pytest.raises(ConflictError, match="not waiting any more"):
+            with pytest.raises(ConflictError, match="no longer queued"):
                 run.outbox.edit("m1", "say too late")
             (tmp_path / "project" / "go").touch()
             await watched.turns(3)

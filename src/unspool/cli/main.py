@@ -76,7 +76,7 @@ _COLUMNS = 78
 
 
 def command_groups() -> dict[str, dict[str, str]]:
-    """All commands and what they do, by topic."""
+    """Return all commands and their descriptions, by topic."""
     from ..core.events import LISTED_KINDS
 
     lists = {kind.plural: kind.listing.command for kind in LISTED_KINDS if kind.listing and kind.listing.command}
@@ -89,7 +89,7 @@ def command_groups() -> dict[str, dict[str, str]]:
 
 
 def commands() -> dict[str, str]:
-    """All commands and what they do."""
+    """Return all commands and their descriptions."""
     return _flat(command_groups())
 
 
@@ -101,7 +101,7 @@ _OWN_COMMANDS = _flat(_COMMAND_GROUPS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code, one of `EXIT_CODES`."""
+    """Run a command; return the exit code, one of `EXIT_CODES`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), None)
     if name is None or (name not in _OWN_COMMANDS and name not in commands()):
@@ -118,7 +118,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _accept_any_text() -> None:
-    """Logs contain characters that not every terminal can show; a question mark is better than a crash."""
+    """Print a question mark for characters that the terminal cannot show, instead of failing."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
@@ -172,7 +172,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    """A fixed width: to find that of the terminal, argparse would import `shutil` and everything it needs."""
+    """Return a formatter with a fixed width: to find that of the terminal, argparse would import `shutil`."""
     return argparse.RawDescriptionHelpFormatter(prog, width=_COLUMNS)
 
 
@@ -181,7 +181,7 @@ def _listed(group: str, names: dict[str, str]) -> str:
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of one command."""
+    """Return the parser of a command."""
     module = _module(name)
     text = _OWN_COMMANDS.get(name) or commands()[name]
     parser = _Parser(

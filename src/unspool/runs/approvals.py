@@ -1,7 +1,7 @@
-"""What one agent has asked for permission to do, and the answers to it.
+"""The permission requests of one agent, and the answers to them.
 
-The first answer counts, and an answer must name the digest of the request as it was shown: what is allowed is exactly
-what the person saw.
+The first answer counts. An answer must include the digest of the request as it was shown, so that a person can only
+allow what they have seen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAST_TENSE: dict[Verdict, str] = {
 
 
 class OpenRequest(msgspec.Struct, kw_only=True):
-    """A request that waits for an answer, as it is shown."""
+    """A request that is waiting for an answer, as it is shown."""
 
     request: PermissionRequest = msgspec.field(name="asked")
     digest: str
@@ -39,14 +39,14 @@ class OpenRequest(msgspec.Struct, kw_only=True):
 
 
 class GivenAnswer(NamedTuple):
-    """How a request was answered, and by whom."""
+    """The answer to a request, and who gave it."""
 
     verdict: Verdict
     who: str
     by: DecisionMaker
 
     def describe(self, who: str) -> str:
-        """The answer, for another person who tried to answer."""
+        """Describe the answer to `who`, who tried to answer as well."""
         text = _PAST_TENSE[self.verdict]
         if self.by == "timeout":
             return f"{text}, because nobody answered in time"
@@ -63,15 +63,15 @@ class Approvals:
         self._answered: dict[str, GivenAnswer] = {}
 
     def open(self) -> list[OpenRequest]:
-        """The requests that wait for an answer, oldest first."""
+        """Return the requests that are waiting for an answer, oldest first."""
         return list(self._open.values())
 
     def get(self, id: str) -> OpenRequest | None:
-        """An open request by its id."""
+        """Return an open request by its id."""
         return self._open.get(id)
 
     def add(self, request: PermissionRequest) -> OpenRequest:
-        """The agent asks for permission. What it would change is compared with the files as they are now."""
+        """Open a request, and preview its changes against the files as they are now."""
         self._edits[request.id], request.edits = request.edits, []
         request.files = self._previews(request.id)
         opened = OpenRequest(request=request, digest=digest_of(request), at=datetime.now(UTC))
@@ -79,7 +79,7 @@ class Approvals:
         return opened
 
     def refresh(self, id: str) -> OpenRequest | None:
-        """Compare an open request with the files again; returns it, with another digest, if they have changed."""
+        """Compare an open request with the files again; return it with a new digest if they have changed."""
         opened = self._open.get(id)
         if opened is None or (files := self._previews(id)) == opened.request.files:
             return None
@@ -91,17 +91,17 @@ class Approvals:
         return [preview_edit(edit, self._folder) for edit in self._edits.get(id, ())]
 
     def cancel(self, id: str) -> bool:
-        """The agent no longer waits; False when the request was not open."""
+        """Close a request that the agent has withdrawn; return False if it was not open."""
         self._edits.pop(id, None)
         return self._open.pop(id, None) is not None
 
     def answer(self, id: str, digest: str, answer: Answer, who: str, by: DecisionMaker) -> PermissionRequest:
-        """Close a request with an answer, or raise and leave it open."""
+        """Close a request with an answer. If the answer is invalid, raise and leave the request open."""
         opened = self._open.get(id)
         if opened is None:
             given = self._answered.get(id)
             raise ConflictError(
-                f"Already answered: {given.describe(who)}" if given else "The agent no longer waits for this answer"
+                f"Already answered: {given.describe(who)}" if given else "The agent no longer needs this answer"
             )
         if digest != opened.digest:
             raise ConflictError("The request has changed since you saw it. Review it again.")
@@ -120,5 +120,5 @@ def _check(request: PermissionRequest, answer: Answer) -> None:
 
 
 def digest_of(request: PermissionRequest) -> str:
-    """A short hash of everything that is shown of a request."""
+    """Return a short hash of everything that is shown of a request."""
     return hashlib.blake2b(msgspec.json.encode(request), digest_size=12).hexdigest()

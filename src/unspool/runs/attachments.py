@@ -14,7 +14,7 @@ from ..render.sanitize import fence, one_line
 
 MAX_ATTACHMENTS = 10
 MAX_IMAGE_BYTES = 5 << 20
-"""What models accept."""
+"""The largest image that models accept."""
 MAX_TEXT_BYTES = 256 << 10
 MAX_TOTAL_BYTES = 6 << 20
 _LONGEST_NAME = 120
@@ -24,15 +24,15 @@ _SIGNATURES = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-"""How images begin: a name can say anything."""
+"""The first bytes of images: the extension of a file is not reliable."""
 
 
 class Attachment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A file as the sender gave it."""
+    """An attached file, as the sender provided it."""
 
     name: str
     data: bytes
-    """In JSON, base64."""
+    """Base64 in JSON."""
 
 
 class AttachedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class ImageInput(NamedTuple):
 
     @property
     def data_url(self) -> str:
-        """The image as an address."""
+        """The image as a data URL."""
         return f"data:{self.media_type};base64,{self.base64}"
 
 
@@ -64,7 +64,7 @@ class PreparedMessage(NamedTuple):
 
 
 def prepare_message(text: str, attachments: Sequence[Attachment], agent: str, *, takes_images: bool) -> PreparedMessage:
-    """Check what is attached and make it part of a message. Raises UsageError for what cannot be sent."""
+    """Check the attachments and add them to a message. Raises UsageError if one of them cannot be sent."""
     if len(attachments) > MAX_ATTACHMENTS:
         raise UsageError(f"At most {MAX_ATTACHMENTS} files can be attached to a message, not {len(attachments)}.")
     if sum(len(each.data) for each in attachments) > MAX_TOTAL_BYTES:
@@ -87,7 +87,7 @@ def prepare_message(text: str, attachments: Sequence[Attachment], agent: str, *,
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of an image by its content; None if it is none that models can read."""
+    """Return the media type of an image, judged by its content; None if models cannot read it as an image."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)

@@ -1,8 +1,9 @@
 """Copies of files from before a supervised agent changed them, so that a person can revert one.
 
-A copy is kept when the agent asks to change a file, and again when the request is allowed if the file differs by then.
-The agent waits for the answer, so the copy is older than the change. Copies are in the data directory, named by their
-content; the run log says which file each one is of. Changes that an agent makes without asking have no copy.
+A file is copied when the agent asks to change it, and again when the request is allowed if it has changed by then. The
+agent waits for the answer, so the copy is older than the change. Copies are stored in the data directory, named by the
+hash of their content; the run log records which file each of them belongs to. There are no copies for changes that an
+agent makes without asking.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ from ..store.run_log import RunLog
 from .approvals import OpenRequest
 
 MAX_FILE_BYTES = 4 << 20
-"""Larger files are not kept."""
+"""Larger files are not copied."""
 MAX_FILES = 100
-"""Files of one request whose copies are kept."""
+"""The most files that are copied for one request."""
 MAX_TOTAL_BYTES = 512 << 20
-"""The oldest copies are removed when all of them take more."""
+"""If the copies take more, the oldest are removed when the server starts."""
 _log = logging.getLogger("unspool.runs")
 KEPT = "kept"
-"""The kind of the entries in the run log."""
+"""The kind of these entries in the run log."""
 FOLDER = "before"
 
 FileStatus = Literal["kept", "absent", "too_large", "unreadable"]
 
 
 class FileState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is at a path at one moment."""
+    """The file at a path, at one moment."""
 
     status: FileStatus
-    """`absent`: there is no file. `kept`: a file whose content is known."""
+    """`absent`: there is no file. `kept`: the content of the file is known."""
     digest: str = ""
     """SHA-256 of the content; empty unless it is known."""
     size: int = 0
@@ -56,36 +57,36 @@ class FileState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def mark(self) -> str:
-        """Identifies the content: what a person who saw it has to repeat before it is replaced."""
+        """Identifies the content. A request to replace it has to repeat this."""
         return self.digest or self.status
 
 
 class BeforeImage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The state of a file before a call."""
+    """The state of a file before a tool call."""
 
     at: datetime
     run: str
     path: str
     state: FileState
     request: str | None = None
-    """The request that would change it; None for the state before a revert."""
+    """The request to change it; None for the state before a revert."""
     call_id: str | None = None
 
 
 class KeptImages(msgspec.Struct, kw_only=True):
-    """An entry of the run log."""
+    """An entry in the run log."""
 
     session: str | None
     images: list[BeforeImage]
 
 
 def read_state(path: Path) -> tuple[FileState, bytes | None]:
-    """What is at a path, and its content: empty if there is no file, None if it is not known.
+    """Return the state of a path, and its content: empty if there is no file, None if it was not read.
 
     Only regular files are read, and only if they are not too large.
     """
     try:
-        # Not a link that was put in the file's place, and not a pipe that nobody writes to.
+        # Do not follow a link that has replaced the file, and do not block on a pipe that nobody writes to.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return FileState(status="absent"), b""
@@ -106,13 +107,13 @@ def read_state(path: Path) -> tuple[FileState, bytes | None]:
 
 
 class ImageStore:
-    """The content of the copies, each once."""
+    """The content of the copies. Each content is stored once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, digest: str, data: bytes) -> None:
-        """Keep a content."""
+        """Store a content."""
         path = self._path(digest)
         if path.exists():
             os.utime(path)
@@ -125,7 +126,7 @@ class ImageStore:
         temporary.replace(path)
 
     def get(self, digest: str) -> bytes:
-        """A content by its digest."""
+        """Return a content by its digest."""
         try:
             data = zstandard.ZstdDecompressor().decompress(self._path(digest).read_bytes(), MAX_FILE_BYTES)
         except (OSError, zstandard.ZstdError) as error:
@@ -150,7 +151,7 @@ class ImageStore:
 
 
 class BeforeImages:
-    """Keeps copies of the files that requests are about. Its `on_event` watches a supervisor."""
+    """Copies the files that requests would change. Register `on_event` as a watcher of a supervisor."""
 
     def __init__(self, log: RunLog, store: ImageStore, run_of: Callable[[str], Any]) -> None:
         self._log = log
@@ -159,12 +160,12 @@ class BeforeImages:
         self._open: dict[tuple[str, str], list[BeforeImage]] = {}
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Keep copies when an agent asks, and when it is allowed. The agent continues only after this returns."""
+        """Copy files when an agent asks, and when it is allowed. The agent continues only after this returns."""
         try:
             self._handle(event)
         except Exception:
-            # Whatever a request holds, it must still reach the person.
-            _log.exception("No copy was kept of the files of a request of run %s", event["run"])
+            # A request must reach the person even if its files could not be copied.
+            _log.exception("Could not copy the files of a request of run %s", event["run"])
 
     def _handle(self, event: dict[str, Any]) -> None:
         if event["kind"] == "asked":
@@ -182,7 +183,7 @@ class BeforeImages:
             self._open[run_id, request.id] = images
 
     def _on_allowed(self, run_id: str, request: str) -> None:
-        """The file may have changed while the person decided, and the person may have chosen another file."""
+        """Copy again: the file may have changed since, and the person may have changed the path in the input."""
         known = self._open.pop((run_id, request), None)
         if known is None:
             return
@@ -216,7 +217,7 @@ class BeforeImages:
         return images
 
     def keep_content(self, path: str) -> FileState:
-        """Keep what is at a path now."""
+        """Store the current content of a path; return its state."""
         state, data = read_state(Path(path))
         if state.status == "kept" and data is not None:
             try:
@@ -228,7 +229,7 @@ class BeforeImages:
 
 
 def changed_paths(agent: str, tool: str, action: m.Action, folder: str) -> list[str]:
-    """The files that a call would change, as absolute paths without links in their folders."""
+    """Return the files that a call would change, as absolute paths with links in their folders resolved."""
     if not action.diff:
         return []
     named = [one.path for one in changed_files(action.diff, action.path)]
@@ -238,12 +239,12 @@ def changed_paths(agent: str, tool: str, action: m.Action, folder: str) -> list[
 
 
 def resolved(path: str, folder: str) -> str:
-    """A path inside a folder, absolute; links are followed, except for the file itself."""
+    """Return an absolute path. Links are resolved, except for the file itself."""
     absolute = Path(folder, path)
     return os.path.join(os.path.realpath(absolute.parent), absolute.name)
 
 
 def images_of(log: RunLog, agent: str, session: str) -> list[BeforeImage]:
-    """The copies of a session's files, oldest first."""
+    """Return the copies of a session's files, oldest first."""
     entries = log.entries_about(agent, session, KEPT)
     return [image for entry in entries for image in msgspec.json.decode(entry.data, type=KeptImages).images]

@@ -1,4 +1,4 @@
-"""What can complete a word in a message: commands that the agent offers, and files of the project."""
+"""Completions for words in a message: commands that the agent offers, and files of the project."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import msgspec
 
 MAX_SHOWN = 20
 MAX_FILES = 20_000
-"""Files of a project that are looked at."""
+"""The most files of a project that are searched."""
 _GIT_SECONDS = 3.0
 _FRESH_SECONDS = 10.0
-"""How long a list of files is used."""
+"""How long a list of files is cached."""
 _SKIPPED_FOLDERS = {"node_modules", "__pycache__", "venv", "target", "build", "dist"}
 
 
@@ -28,14 +28,14 @@ class OfferedCommand(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One way to complete a word."""
+    """A completion for a word."""
 
     text: str
     detail: str = ""
 
 
 def offered_commands(given: object) -> list[OfferedCommand]:
-    """The commands in a list of an agent; what has no name is left out."""
+    """Return the commands in an agent's list, without entries that have no name."""
     named = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     return [
         OfferedCommand(each["name"], description if isinstance(description, str) else "")
@@ -46,7 +46,7 @@ def offered_commands(given: object) -> list[OfferedCommand]:
 
 
 def complete(word: str, commands: Sequence[OfferedCommand], folder: str) -> list[Completion]:
-    """The completions of a word that starts with `/` or `@`, best first."""
+    """Return the completions of a word that starts with `/` or `@`, best first."""
     typed = word[1:].casefold()
     if word.startswith("/"):
         named = [each for each in commands if typed in each.name.casefold()]
@@ -59,12 +59,12 @@ def complete(word: str, commands: Sequence[OfferedCommand], folder: str) -> list
 
 
 def _rank(text: str, typed: str) -> tuple[bool, bool, int, str]:
-    """What starts with the typed text comes first, then file names that do, then short ones."""
+    """Sort texts that start with the typed text first, then file names that start with it, then short texts."""
     return not text.startswith(typed), not text.rpartition("/")[2].startswith(typed), len(text), text
 
 
 def project_files(folder: str) -> tuple[str, ...]:
-    """The files of a project, relative to it: those that git knows or would add, otherwise all but hidden ones."""
+    """Return the relative paths of a project's files: those that git tracks or would add, else all but hidden ones."""
     return _files_at(folder, int(time.monotonic() / _FRESH_SECONDS))
 
 
@@ -75,7 +75,7 @@ def _files_at(folder: str, _: int) -> tuple[str, ...]:
 
 
 def _from_git(folder: str) -> tuple[str, ...] | None:
-    # A repository can name a program that watches its files; it must not run because a person types a message.
+    # A repository can configure a program that monitors its files. It must not run because a person types a message.
     options = ("-c", "core.fsmonitor=false", "-C", folder)
     command = ("git", *options, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
@@ -90,11 +90,11 @@ def _from_git(folder: str) -> tuple[str, ...] | None:
 
 def _from_disk(folder: str) -> Iterator[str]:
     count = 0
-    for place, folders, names in os.walk(folder):
+    for current, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
         for name in sorted(names):
             if count >= MAX_FILES:
                 return
             if not name.startswith("."):
                 count += 1
-                yield os.path.relpath(os.path.join(place, name), folder)
+                yield os.path.relpath(os.path.join(current, name), folder)

@@ -1,4 +1,4 @@
-"""What the events of a driver do to its run."""
+"""Applies the events of a driver to its run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 EXITED_IN_TURN = "it ended unexpectedly"
-"""Why a run ended whose agent exited in the middle of a turn."""
+"""The reason for the end of a run whose agent exited in the middle of a turn."""
 EXITED_IN_TURN_EVIDENCE = "the agent ended unexpectedly"
 
 
@@ -114,7 +114,8 @@ class DriverEvents:
         if not run.approvals.cancel(id):
             return
         run.machine.cancelled(id, now)
-        # The next server offers to ask again what this one could not let anybody answer.
+        # If the server is shutting down, this is not logged: the request stays unanswered, and the next server offers
+        # it again.
         report = run.recorder.emit if run.details.server_ends else run.recorder.record
         report("withdrawn", {"request": id})
 
@@ -137,7 +138,7 @@ class DriverEvents:
         run.machine.turn_ended(now, interrupted=is_interrupted, needs_login=event.needs_login)
         run.details.error = event.error
         run.recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
-        # An interrupt that came too late was meant to stop the agent, too.
+        # A person who interrupted too late wanted to stop the agent, too.
         run.outbox.turn_ended("interrupted" if was_interrupted else event.outcome)
 
     def _handle_exited(self, event: AgentExited, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Errors of running agents that callers treat differently."""
+"""Errors that callers of the supervisor handle separately."""
 
 from __future__ import annotations
 

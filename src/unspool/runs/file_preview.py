@@ -1,4 +1,4 @@
-"""What a proposed change would do to the files that are on disk now, and where they differ from what it assumes."""
+"""Previews of proposed changes against the files on disk, with warnings where a file differs from what was assumed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .protocol import FilePreview
 
 _FAILS = "the change would fail"
 _LARGEST = 4 << 20
-"""Bytes up to which a file is compared."""
+"""Larger files are not compared."""
 
 
 class _Found(NamedTuple):
-    """A file as it is now."""
+    """A file as it is on disk."""
 
     text: str | None
     """None if there is no such file, or if it cannot be read as text."""
@@ -71,7 +71,7 @@ def _read(path: Path) -> _Found:
 
 
 def _apply(edit: ProposedEdit, before: str | None, warnings: list[str]) -> tuple[str | None, str] | None:
-    """The text before and after a change; None if there is nothing to compare."""
+    """Return the text before and after a change; None if there is nothing to compare."""
     if edit.content is not None:
         if (warning := _overwriting(edit.content, edit.assumed, before)) is not None:
             warnings.append(warning)
@@ -87,7 +87,7 @@ def _apply(edit: ProposedEdit, before: str | None, warnings: list[str]) -> tuple
 
 
 def _overwriting(content: str, assumed: str | None, before: str | None) -> str | None:
-    """What should be known before a file is written as a whole."""
+    """Return a warning about overwriting a whole file, if one is needed."""
     if assumed is not None:
         is_as_read = before is not None and before == assumed.replace("\r\n", "\n")
         return None if is_as_read else "The file differs from what the agent has read; all of it would be overwritten."
@@ -100,7 +100,7 @@ def _overwriting(content: str, assumed: str | None, before: str | None) -> str |
 
 
 def _replace(replacement: Replacement, text: str | None, warnings: list[str]) -> str | None:
-    """The text after one replacement, or as it was if it would fail."""
+    """Return the text after one replacement; unchanged if it would fail."""
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new
     if text is None and old:
         warnings.append(f"The file does not exist, so there is nothing to replace: {_FAILS}.")
@@ -117,7 +117,7 @@ def _replace(replacement: Replacement, text: str | None, warnings: list[str]) ->
             )
         return text
     if times > 1 and not replacement.everywhere:
-        warnings.append(f"The text to be replaced is {times} times in the file: {_FAILS}.")
+        warnings.append(f"The text to be replaced occurs {times} times in the file: {_FAILS}.")
         return text
     if times > 1:
         warnings.append(f"All {times} occurrences in the file would be replaced.")
@@ -153,7 +153,7 @@ def _cells(text: str | None) -> list[Any] | None:
 
 
 def _source_of(id: str | None, cells: list[Any]) -> str | None:
-    """The source of a cell, found by its id or, as in `cell-3`, by its place."""
+    """Return the source of a cell, found by its id or, as in `cell-3`, by its index."""
     for index, cell in enumerate(cells):
         if isinstance(cell, dict) and id in (cell.get("id"), f"cell-{index}"):
             source = cell.get("source", "")

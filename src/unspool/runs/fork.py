@@ -1,4 +1,4 @@
-"""Where a session can be forked: the one policy for the page, the API and the command line."""
+"""Decides where a session can be forked, for the web app, the API and the command line."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from .protocol import ForkReach
 
 
 class MessagePath(Protocol):
-    """The messages of one branch. A position counts along the branch, an index counts all messages of the session."""
+    """The messages of one branch. A position is relative to the branch; an index counts all messages of the session."""
 
     def __len__(self) -> int: ...
 
     def index_at(self, position: int) -> int:
-        """The message at a position."""
+        """Return the index of the message at a position."""
         ...
 
     def position_of(self, index: int) -> int:
-        """The position of a message, or where it would be if it is not on the branch."""
+        """Return the position of a message, or the one it would have if it is not on the branch."""
         ...
 
 
 class Branch(NamedTuple):
-    """What the policy needs to know of a branch."""
+    """A branch, as far as it matters for a fork."""
 
     path: MessagePath
     turn_starts: Sequence[int]
-    """The prompts on the branch, by index."""
+    """The indexes of the prompts on the branch."""
     is_active: bool
     """Whether it is the branch that the agent would resume."""
 
 
 class ForkPlan(msgspec.Struct, kw_only=True, frozen=True):
-    """After which message a fork continues, or why there can be none."""
+    """The message after which a fork starts, or the reason why the session cannot be forked there."""
 
     at: int
     is_possible: bool
@@ -66,7 +66,7 @@ def _possible(at: int, detail: str = "") -> ForkPlan:
 
 
 def _turn_end(branch: Branch, index: int) -> int:
-    """The last message of the turn that a message belongs to."""
+    """Return the last message of the turn that a message belongs to."""
     path = branch.path
     later = [start for start in branch.turn_starts if start > index]
     last = path.position_of(min(later)) - 1 if later else len(path) - 1
@@ -74,7 +74,7 @@ def _turn_end(branch: Branch, index: int) -> int:
 
 
 def nearest_named(path: MessagePath, index: int, id_of: Callable[[int], str | None]) -> tuple[int, str]:
-    """The message, or the nearest one before it on the branch, that the agent has an id for; and that id."""
+    """Return the nearest message, at or before `index` on the branch, that the agent has an id for, and that id."""
     for position in range(path.position_of(index), -1, -1):
         found = path.index_at(position)
         if (id := id_of(found)) is not None:

@@ -1,7 +1,7 @@
-"""The text that the model is writing, in pieces with offsets: a page that joins late misses nothing and adds no piece
+"""The text that the model is writing, in pieces with offsets: a page that connects late misses no piece and adds none
 twice.
 
-Offsets count UTF-16 code units, as the strings of browsers do, from the start of the turn.
+Offsets count UTF-16 code units from the start of the turn, like strings in JavaScript.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import msgspec
 from .protocol import TextDelta
 
 MAX_LIVE_TEXT = 200_000
-"""Characters of a text that are kept; the session log has all of it."""
+"""The most characters of a text that are kept in memory; the session log has all of it."""
 _MAIN = (None, False)
-"""The key of the text of the conversation: no sub-agent, no thinking."""
+"""The key of the main conversation's text: no sub-agent, no thinking."""
 
 
 class LiveText(msgspec.Struct, kw_only=True):
     """The text of the current turn, or of a sub-agent in it."""
 
     turn: int
-    """Counts the turns of the run."""
+    """The number of the turn in the run."""
     subagent: str | None = None
     offset: int = 0
-    """Where the kept text starts in the text of the turn."""
+    """Where `text` starts in the text of the turn."""
     text: str = ""
     is_cut_off: bool = False
     """The turn ended before the reply was complete."""
@@ -42,24 +42,24 @@ class LiveText(msgspec.Struct, kw_only=True):
         self.offset += utf16_length(dropped)
 
     def from_end(self, text: str) -> LiveText:
-        """Only the end of this text."""
+        """Return a copy with only `text`, which is the end of this text."""
         return msgspec.structs.replace(self, text=text, offset=self.end - utf16_length(text))
 
 
 class TextKeeper(Protocol):
-    """Keeps the text of the conversation in case this program is killed."""
+    """Saves the text of the main conversation in case this program is killed."""
 
     def append(self, text: str) -> None:
         """Add a piece."""
         ...
 
     def remove(self) -> None:
-        """The text need not be kept any longer."""
+        """Remove the saved text, which is no longer needed."""
         ...
 
 
 class LiveTexts:
-    """All texts of one run: that of the conversation, and those of sub-agents."""
+    """All texts of one run: that of the main conversation, and those of sub-agents."""
 
     def __init__(self, keeper: TextKeeper | None = None) -> None:
         self._keeper = keeper
@@ -68,17 +68,17 @@ class LiveTexts:
 
     @property
     def main(self) -> LiveText | None:
-        """The text of the conversation, if the model has written any in this turn."""
+        """The text of the main conversation, if the model has written any in this turn."""
         return self._texts.get(_MAIN)
 
     def start_turn(self) -> None:
-        """A turn has started; what came before is in the log."""
+        """Start a turn. The text of earlier turns is in the log."""
         self._turn += 1
         self._texts.clear()
         self.release()
 
     def add(self, delta: TextDelta) -> dict[str, Any]:
-        """Add a piece; returns what is published about it."""
+        """Add a piece; return the event to publish."""
         key = (delta.subagent, delta.thinking)
         text = self._texts.setdefault(key, LiveText(turn=self._turn, subagent=delta.subagent))
         offset = text.end
@@ -94,7 +94,7 @@ class LiveTexts:
         }
 
     def end_turn(self, is_cut_off: bool) -> LiveText | None:
-        """The turn has ended. Returns the text of the conversation if it was cut off, which no log may have."""
+        """End the turn. Return the main text if it was cut off, because the session log may not have it."""
         main = self.main
         self._texts = {_MAIN: main} if is_cut_off and main is not None and main.text.strip() else {}
         kept = self.main
@@ -103,16 +103,16 @@ class LiveTexts:
         return kept
 
     def release(self) -> None:
-        """The text of the turn is in a log, so it need not be kept elsewhere."""
+        """Remove the saved text, because the text is in a log by now."""
         if self._keeper is not None:
             self._keeper.remove()
 
     def written(self) -> list[LiveText]:
-        """All texts without the model's thinking, that of the conversation first."""
+        """Return all texts except thinking, that of the main conversation first."""
         shown = [text for (_, is_thinking), text in self._texts.items() if not is_thinking]
         return sorted(shown, key=lambda text: text.subagent is not None)
 
 
 def utf16_length(text: str) -> int:
-    """The length of a text as a browser counts it."""
+    """Return the length of a text in UTF-16 code units."""
     return len(text) + sum(character > "\uffff" for character in text)

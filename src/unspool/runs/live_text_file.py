@@ -1,7 +1,7 @@
-"""The reply of the current turn in a file, so that it survives a server that is killed.
+"""The response of the current turn in a file, so that it survives if the server is killed.
 
-Every piece is appended as it arrives. There is nothing to wait for: what was written stays in the system's memory when
-the program is killed, and only a power cut can lose it.
+Every piece is appended as it arrives. The file is not synced: what was written stays in the system's cache when the
+program is killed, and is lost only if the machine loses power.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..store.private_files import make_private_folder, open_private
 from .live_text import MAX_LIVE_TEXT, LiveText
 
 _LONGEST_CHARACTER = 4
-"""Bytes in UTF-8."""
+"""The most bytes that a character takes in UTF-8."""
 
 
 class LiveTextFile:
@@ -25,7 +25,7 @@ class LiveTextFile:
         self._file: BinaryIO | None = None
 
     def append(self, text: str) -> None:
-        """Add a piece. A disk that is full does not stop the agent; the text is lost only if the server is killed."""
+        """Append a piece. Errors such as a full disk are ignored: the text is lost only if the server is killed."""
         with suppress(OSError):
             if self._file is None:
                 make_private_folder(self._path.parent)
@@ -34,7 +34,7 @@ class LiveTextFile:
             self._file.flush()
 
     def remove(self) -> None:
-        """The reply is complete, or is kept elsewhere."""
+        """Remove the file, because the response is complete or stored elsewhere."""
         if self._file is None:
             return
         with suppress(OSError):
@@ -44,7 +44,7 @@ class LiveTextFile:
 
 
 def take_left_text(path: Path) -> LiveText | None:
-    """The reply in the file of a run whose server was killed, if there is any; the file is removed."""
+    """Return the response left by a run whose server was killed, if any, and remove its file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - MAX_LIVE_TEXT * _LONGEST_CHARACTER))

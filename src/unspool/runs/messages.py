@@ -1,4 +1,4 @@
-"""The messages that people have sent to one run, in the order that counts for everyone."""
+"""The messages that people have sent to one run, in one order for everyone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_MESSAGE_LENGTH = 1_000_000
 
 
 MessageState = Literal["queued", "sent", "taken_up", "removed"]
-"""`queued` until it is sent to the agent, `taken_up` once the agent has accepted it, `removed` if it was not sent."""
+"""`queued` until it is sent to the agent, `taken_up` once the agent has accepted it, `removed` if it was never sent."""
 
 
 class RunMessage(msgspec.Struct, kw_only=True):
@@ -28,11 +28,11 @@ class RunMessage(msgspec.Struct, kw_only=True):
     at: datetime
     state: MessageState = "sent"
     images: tuple[AttachedImage, ...] = ()
-    """The images that go with it; text files are part of the text."""
+    """The attached images; text files are part of the text."""
 
 
 def check_text(text: str) -> None:
-    """Raise when a message is empty or too long."""
+    """Raise UsageError if a message is empty or too long."""
     if not text.strip() or len(text) > MAX_MESSAGE_LENGTH:
         raise UsageError(f"A message must have between 1 and {MAX_MESSAGE_LENGTH:,} characters")
 
@@ -44,42 +44,42 @@ class RunMessages:
         self._messages: list[RunMessage] = []
 
     def find(self, id: str) -> RunMessage | None:
-        """A message by the id its sender chose."""
+        """Return a message by the id that its sender chose."""
         return next((message for message in self._messages if message.id == id), None)
 
     def queued(self) -> list[RunMessage]:
-        """The messages that have not been sent yet, in the order in which they will be."""
+        """Return the messages that have not been sent yet, in the order in which they will be sent."""
         return [message for message in self._messages if message.state == "queued"]
 
     def find_queued(self, id: str) -> RunMessage:
-        """A message that has not been sent yet. Raises if it has."""
+        """Return a message that has not been sent yet. Raises ConflictError if there is no such message."""
         message = self.find(id)
         if message is None or message.state != "queued":
-            raise ConflictError("This message is not waiting any more")
+            raise ConflictError("This message is no longer queued")
         return message
 
     def move(self, id: str, position: int) -> None:
-        """Move a message to another place among those that have not been sent yet."""
+        """Move a message to another position among those that have not been sent yet."""
         moved = self.find_queued(id)
         others = [message for message in self.queued() if message is not moved]
-        place = max(0, min(position, len(others)))
-        order = iter([*others[:place], moved, *others[place:]])
+        index = max(0, min(position, len(others)))
+        order = iter([*others[:index], moved, *others[index:]])
         self._messages = [next(order) if message.state == "queued" else message for message in self._messages]
 
     def add(self, id: str, text: str, who: str, state: MessageState = "sent") -> RunMessage:
-        """Add a message. Raises when too many are waiting."""
+        """Add a message. Raises ConflictError if too many are waiting."""
         if sum(message.state in ("queued", "sent") for message in self._messages) >= MAX_WAITING_MESSAGES:
-            raise ConflictError(f"{MAX_WAITING_MESSAGES} messages are waiting already; wait until the agent reads some")
+            raise ConflictError(f"{MAX_WAITING_MESSAGES} messages are already waiting; wait until the agent reads some")
         message = RunMessage(id=id, text=text, who=who, at=datetime.now(UTC), state=state)
         self._messages.append(message)
         return message
 
     def drop(self, message: RunMessage) -> None:
-        """Forget a message that could not be sent."""
+        """Remove a message that could not be sent."""
         self._messages.remove(message)
 
     def accept(self, id: str) -> bool:
-        """Mark a message as accepted by the agent; False when it was not waiting."""
+        """Mark a message as accepted by the agent; return False if it was not waiting."""
         message = self.find(id)
         if message is None or message.state != "sent":
             return False
@@ -87,5 +87,5 @@ class RunMessages:
         return True
 
     def latest(self) -> list[RunMessage]:
-        """The last messages."""
+        """Return the last messages."""
         return self._messages[-MAX_WAITING_MESSAGES:]

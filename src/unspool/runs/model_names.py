@@ -1,23 +1,23 @@
-"""Names of models that people choose, compared with those that an agent offers."""
+"""Checks the names of models that people choose against those that an agent offers."""
 
 from __future__ import annotations
 
 from ..core.errors import UsageError
 
 _ID_SIGNS = frozenset("-./:[@")
-"""What ids of models have in them, and short names do not."""
+"""Characters that occur in the ids of models, but not in short names."""
 _MOST_NAMES = 12
 
 
 def check_model(title: str, model: str | None, offered: tuple[str, ...]) -> None:
-    """Raise for a short name that the agent does not offer. Providers know more ids than agents list."""
+    """Raise UsageError for a short name that the agent does not offer. Providers know more ids than agents list."""
     if model is None or not offered or model in offered or _ID_SIGNS & set(model):
         return
     raise UsageError(f"{title} has no model {model!r}; it offers: {', '.join(offered)}")
 
 
 def model_warning(title: str, model: str | None, offered: tuple[str, ...]) -> str | None:
-    """A warning about a model that the agent accepts although it does not list it."""
+    """Return a warning if the agent does not list the model."""
     if model is None or not offered or model in offered:
         return None
     more = len(offered) - _MOST_NAMES

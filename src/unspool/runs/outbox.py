@@ -1,8 +1,8 @@
-"""Sends the messages of one run, and keeps those that have to wait.
+"""Sends the messages of one run, and queues those that have to wait.
 
-An agent that can be steered gets every message at once. Any other gets one message at the end of each turn; until
-then a message can be changed, moved and removed. After a turn that did not complete, nothing is sent until a person
-has decided about the messages that wait.
+An agent that can be steered gets every message at once. Any other agent gets one message at the end of each turn; until
+then a message can be changed, moved and removed. After a turn that did not complete, no queued message is sent until a
+person has decided what to do with them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 QueueAction = Literal["send", "hold", "discard"]
 Held = Literal["asking", "holding"]
-"""`asking`: a turn was interrupted, and nobody has decided yet. `holding`: a person has decided to wait."""
+"""`asking`: a turn was interrupted or failed, and nobody has decided yet. `holding`: a person has decided to wait."""
 
 
 class Outbox:
-    """The way of messages from people to one agent. It belongs to one event loop."""
+    """Delivers messages from people to one agent. It belongs to one event loop."""
 
     def __init__(self, run: Run) -> None:
         self.held: Held | None = None
-        """Why nothing is sent."""
+        """Why queued messages are not sent."""
         self._run = run
         self._tasks = BackgroundTasks()
         self._images: dict[str, tuple[ImageInput, ...]] = {}
-        """The images of messages; a message that the agent returns is sent again with them."""
+        """The images of messages by message id, for messages that are queued or have to be sent again."""
 
     async def send(self, id: str, text: str, who: str, attachments: Sequence[Attachment] = ()) -> RunMessage:
         """Accept a message from a person; the order in the log is the order for everyone."""
@@ -72,15 +72,15 @@ class Outbox:
         await run.driver.send(message.id, message.text, self._images.get(message.id, ()))
 
     def _fail(self, is_first: bool) -> None:
-        """A message could not be sent; if it was to start a turn, there is none."""
+        """Update the state after a message could not be sent; the first message would have started a turn."""
         if is_first:
             self._run.machine.turn_ended(time.monotonic())
         self._run.report_state()
 
-    # --- waiting messages ---
+    # --- queued messages ---
 
     def turn_ended(self, outcome: TurnOutcome) -> None:
-        """Send the next message, or ask what to do with the messages that wait."""
+        """Send the next message, or ask what to do with the queued messages."""
         if not self._run.messages.queued():
             return
         if outcome == "completed":
@@ -89,31 +89,31 @@ class Outbox:
             self._hold("asking")
 
     def returned(self, id: str) -> None:
-        """The agent has not read a message that it got before its turn was interrupted."""
+        """Queue a message again that the agent did not read before its turn was interrupted."""
         message = self._run.messages.find(id)
         if message is not None and message.state == "sent":
             message.state = "queued"
             self._hold("asking")
 
     def edit(self, id: str, text: str) -> None:
-        """Change the text of a message that waits."""
+        """Change the text of a queued message."""
         check_text(text)
         self._run.messages.find_queued(id).text = text
         self._report()
 
     def move(self, id: str, position: int) -> None:
-        """Move a message that waits to another place among those that wait."""
+        """Move a queued message to another position in the queue."""
         self._run.messages.move(id, position)
         self._report()
 
     def remove(self, id: str) -> None:
-        """Remove a message that waits."""
+        """Remove a queued message."""
         self._run.messages.find_queued(id).state = "removed"
         self._images.pop(id, None)
         self._report()
 
     def decide(self, action: QueueAction) -> None:
-        """What to do with the messages that wait after an interrupt."""
+        """Send, hold or discard the queued messages after an interrupt."""
         if action == "discard":
             for message in self._run.messages.queued():
                 message.state = "removed"
@@ -134,7 +134,7 @@ class Outbox:
     def _send_next(self) -> None:
         queued = self._run.messages.queued()
         if queued and self.held is None and not self._run.machine.has_ended:
-            # At once, so that the agent does not look idle in between, and nobody changes the message any more.
+            # Change the states before the task runs: the agent must not look idle, nor the message editable, meanwhile.
             queued[0].state = "sent"
             self._run.machine.message_sent(time.monotonic())
             self._tasks.run(self._deliver_or_keep(queued[0]))

@@ -1,4 +1,4 @@
-"""Whether another program is using a session: two programs that write to one file destroy it."""
+"""Detects whether another program is using a session: two programs that write to the same file corrupt it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..agents import AGENTS, SessionRef
 _RECENT_SECONDS = 20.0
 """A file that was written to this recently may be written to again."""
 _FLUSH_SECONDS = 1.0
-"""Our own agent's last lines may reach the file shortly after its exit was noticed."""
+"""An agent that we ran may write its last lines shortly after we noticed its exit."""
 
 
 class SessionOwner(msgspec.Struct, kw_only=True, frozen=True):
-    """The program that seems to be using a session, and how that is known."""
+    """The program that seems to be using a session, and the evidence for it."""
 
     name: str
     evidence: str
 
 
 def find_owner(ref: SessionRef, now: float | None = None, ours_until: float | None = None) -> SessionOwner | None:
-    """The program other than ours that is using a session: the agent lists it as open, or the file was just written.
+    """Return the other program that is using a session: the agent lists it as open, or its file was just written to.
 
-    Anything written until `ours_until` was written by an agent of ours, which has exited since.
+    Anything written until `ours_until` was written by an agent that we ran, which has exited since.
     """
     status = AGENTS[ref.agent].open(ref.root).live.get(ref.id)
     if status is not None:

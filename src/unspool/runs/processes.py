@@ -1,8 +1,8 @@
-"""The processes of an agent: whether one is still the same, and how to stop it with everything it started.
+"""Identifies the processes of an agent, and stops an agent together with everything it started.
 
-Agents start programs in process groups and sessions of their own, so a signal to the agent's group does not reach
-them. They are found by their parents, by the groups and sessions they lead, and by a mark in their environment, which
-is inherited even after the parent has exited.
+Agents start programs in separate process groups and sessions, so a signal to the agent's group does not reach them.
+They are found by their parents, by the groups and sessions they lead, and by a mark in their environment, which
+processes inherit and keep after their parent has exited.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROC = Path("/proc")
 POLITE_SECONDS = 10.0
 TERM_SECONDS = 5.0
 KILL_SECONDS = 30.0
-"""Nothing survives SIGKILL, but on a busy machine or a slow disk it can take a while."""
+"""No process survives SIGKILL, but on a busy machine or a slow disk it can take a while."""
 PS_SECONDS = 60.0
 FIRST_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 0.2
@@ -48,7 +48,7 @@ class Process(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has exited and only waits for its parent to notice."""
+        """Whether it has exited and is waiting for its parent to collect its exit status."""
         return self.state.startswith(GONE_STATES)
 
 
@@ -56,13 +56,13 @@ class Process(NamedTuple):
 
 
 def start_time(pid: int) -> float | None:
-    """When a process was started, which together with its id identifies it. None when there is no such process."""
+    """Return when a process was started, which identifies it together with its id. None if there is no such process."""
     found = _look_up(pid)
     return None if found is None or found.is_gone else found.started
 
 
 def is_alive(pid: int, started: float | None) -> bool:
-    """Whether a process with this id is running, and is the one that was started at that time, if that is known."""
+    """Return whether a process with this id is running and, if `started` is known, was started at that time."""
     found = _look_up(pid)
     if found is None or found.is_gone:
         return False
@@ -70,7 +70,7 @@ def is_alive(pid: int, started: float | None) -> bool:
 
 
 def ancestry(pid: int) -> tuple[int, ...]:
-    """A process and those that it was started by, without the first process of the system."""
+    """Return a process and its ancestors, without the first process of the system."""
     found: list[int] = []
     while pid > 1 and pid not in found and (process := _look_up(pid)) is not None:
         found.append(pid)
@@ -100,7 +100,7 @@ def _from_proc(pid: int) -> Process | None:
 
 
 def _from_ps(*which: str) -> Iterator[Process]:
-    """For systems without /proc. The session id is not portable, so the group id is used instead."""
+    """Yield processes on systems without /proc. The session id is not portable, so the group id is used instead."""
     command = ["ps", "-o", "pid=,ppid=,pgid=,stat=,lstart=", *which]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         result = subprocess.run(
@@ -136,7 +136,7 @@ class Family:
         self._known[pid] = started
 
     def living(self) -> list[Process]:
-        """The running processes, youngest first, so that a parent that would start another one is stopped last."""
+        """Return the running processes, youngest first, so that children are signalled before their parents."""
         table = {process.pid: process for process in _table() if process.pid != os.getpid()}
         for pid, started in list(self._known.items()):
             found = table.get(pid)
@@ -156,7 +156,7 @@ class Family:
         return any(id in self._known for id in near) or (self.mark is not None and _has_mark(process.pid, self.mark))
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of them, and to the processes of one group at once."""
+        """Send a signal to all of them; processes of a group that belongs to the family get it together."""
         living = self.living()
         groups = {each.group for each in living if each.group in self._known} - {os.getpgrp()}
         for group in groups:
@@ -168,7 +168,7 @@ class Family:
                     os.kill(process.pid, number)
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until none of them is running; False when some still are."""
+        """Wait until none of them is running; return False if some still are after `seconds`."""
         until = time.monotonic() + seconds
         pause = FIRST_LOOK_SECONDS
         while self.living():
@@ -195,7 +195,7 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _mark_of(pid: int) -> str | None:
-    """The mark of a process, unless it is our own: an agent may have started unspool itself."""
+    """Return the mark of a process, unless it is our own: an agent may have started unspool itself."""
     mark = _any_mark(pid)
     return mark if mark and mark != os.environ.get(MARK) else None
 
@@ -206,10 +206,10 @@ def _any_mark(pid: int) -> str:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """The environment a process was started with.
+    """Return the environment that a process was started with.
 
-    While a process executes another program its environment reads as empty for a moment. Taken at face value, that
-    would hide a process from the supervisor that has to stop it.
+    While a process is executing another program, its environment reads as empty for a moment. Without another attempt,
+    the supervisor would miss a process that it has to stop.
     """
     folder = PROC / str(pid)
     for attempt in range(_ENVIRONMENT_ATTEMPTS):
@@ -228,7 +228,7 @@ def _read_environment(folder: Path) -> bytes:
 
 
 def agent_marks(pid: int) -> frozenset[str]:
-    """The marks of the agents that a process belongs to: its own, and those of its parents."""
+    """Return the marks of the agents that a process belongs to: its own, and those of its ancestors."""
     found = {os.environ.get(MARK, "")} if pid == os.getpid() else set()
     seen: set[int] = set()
     while pid > 1 and pid not in seen:
@@ -241,12 +241,12 @@ def agent_marks(pid: int) -> frozenset[str]:
 
 
 def acts_for_agent(pid: int, server: int) -> bool:
-    """Whether a process belongs to an agent, other than one that has started the server itself."""
+    """Return whether a process belongs to an agent, other than one that has started the server itself."""
     return bool(agent_marks(pid) - agent_marks(server))
 
 
 def holders_of_socket(inode: int) -> Iterator[int]:
-    """The processes that have a socket open, as far as this user can see."""
+    """Yield the processes that have a socket open, as far as this user can see."""
     wanted = f"socket:[{inode}]"
     for name in filter(str.isdigit, os.listdir(PROC)):
         folder = f"{PROC}/{name}/fd"
@@ -272,18 +272,19 @@ async def end_group(
     term_seconds: float | None = None,
     kill_seconds: float | None = None,
 ) -> bool:
-    """Stop a process and everything it started: politely, then with SIGTERM, then with SIGKILL. True if all are gone.
+    """Stop a process and everything it started: politely, then with SIGTERM, then with SIGKILL.
 
-    `polite` asks the program to exit by itself, for example by closing its input. `started` is the result of
-    `start_time` when it was started, so that another process with the same id is left alone. `mark` is the value of the
-    variable `MARK` in its environment, by which its children are found when the process itself is not known any more;
-    for a running process it is looked up. The parent still has to wait for the process, or a zombie remains.
+    Returns whether all of them have exited. `polite` asks the program to exit by itself, for example by closing its
+    input. `started` is the result of `start_time` when it was started, so that another process with the same id is left
+    alone. `mark` is the value of the variable `MARK` in its environment, by which its children are found even if the
+    process itself is no longer known; for a running process it is looked up. The parent still has to wait for the
+    process, or a zombie remains.
     """
     polite_seconds = POLITE_SECONDS if polite_seconds is None else polite_seconds
     term_seconds = TERM_SECONDS if term_seconds is None else term_seconds
     kill_seconds = KILL_SECONDS if kill_seconds is None else kill_seconds
     family = Family(pid, started, mark)
-    family.living()  # Processes that are known now are found later even if their parents have exited.
+    family.living()  # Remembers the processes, so that they are found later even if their parents have exited.
     if polite is not None:
         until = time.monotonic() + polite_seconds
         with contextlib.suppress(Exception):
@@ -296,7 +297,7 @@ async def end_group(
             family.signal(signal.SIGTERM)
             await family.wait(term_seconds)
     finally:
-        # The caller may be cancelled; nothing is left running even then.
+        # Even if the caller is cancelled, nothing is left running.
         if family.living():
             family.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
     until = time.monotonic() + kill_seconds

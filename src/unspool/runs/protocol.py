@@ -1,7 +1,7 @@
 """The interface between the supervisor and the drivers: events, requests and answers, the same for all agents.
 
-A driver speaks one agent's protocol to one running process. It decides nothing: requests go to the supervisor, and
-the supervisor's answers go to the agent.
+A driver speaks one agent's protocol to one running process. It makes no decisions: it passes requests to the
+supervisor, and the supervisor's answers to the agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ForkReach = Literal["message", "turn", "end", "none"]
 
 
 class Capabilities(msgspec.Struct, kw_only=True, frozen=True):
-    """What an agent can do; the page offers nothing else."""
+    """What an agent can do. The web app offers nothing else."""
 
     resume: bool = True
     fork: ForkReach = "none"
@@ -44,13 +44,13 @@ class Capabilities(msgspec.Struct, kw_only=True, frozen=True):
     model_names: tuple[str, ...] = ()
     """The models that the agent offers, once it has reported them."""
     login: str = ""
-    """What a person has to do when the agent is not logged in."""
+    """Instructions for a person when the agent is not logged in."""
     images: bool = False
     """Whether images can be attached to messages."""
 
 
 class RunSpec(msgspec.Struct, kw_only=True, frozen=True):
-    """What to start."""
+    """The settings with which an agent is started."""
 
     folder: str
     """The project directory."""
@@ -66,13 +66,13 @@ class RunSpec(msgspec.Struct, kw_only=True, frozen=True):
     mark: str | None = None
     """Identifies every process the agent starts, even after the agent itself has exited."""
     sandbox: bool = False
-    """Hide what unspool keeps from this agent. The supervisor decides what that is."""
+    """Hide unspool's own files from this agent. The supervisor decides which they are."""
     hidden: tuple[str, ...] = ()
-    """Folders and files that the agent must not see; drivers start its command with `sandbox.sandboxed`."""
+    """Folders and files that the agent must not see; drivers wrap its command with `sandbox.sandboxed`."""
 
 
 def agent_folder(agent: str, spec: RunSpec) -> Path:
-    """Where the agent keeps its settings and sessions."""
+    """Return the folder with the agent's settings and sessions."""
     info = AGENTS[agent].info
     if spec.home is not None:
         return Path(spec.home) / info.folder
@@ -114,13 +114,13 @@ class MessageAccepted(msgspec.Struct, tag="took_up"):
 
 
 class MessageReturned(msgspec.Struct, tag="returned"):
-    """The turn was interrupted before the model has read a message that was sent into it."""
+    """The turn was interrupted before the model had read a message that was sent during it."""
 
     message: str
 
 
 class Option(msgspec.Struct):
-    """One of the answers that a question offers."""
+    """One of the answers offered by a question."""
 
     label: str
     description: str = ""
@@ -144,15 +144,15 @@ class Detail(msgspec.Struct):
 
 
 class FilePreview(msgspec.Struct, kw_only=True):
-    """What a change would do to a file as it is on disk."""
+    """The effect of a change on a file as it is on disk."""
 
     path: str
     diff: str | None = None
-    """From the file as it is to the file as it would be, with line numbers; None if that cannot be known."""
+    """From the current content to the content after the change, with line numbers; None if that is not known."""
     warnings: list[str] = []
-    """Where the file differs from what the model assumed, and what happens then."""
+    """Where the file differs from what the model assumed, and the consequences."""
     applies: bool = True
-    """False if the change, or part of it, would fail as the file is; then the diff does not show all of it."""
+    """False if the change, or part of it, would fail on the current file; then the diff does not show all of it."""
     version: str = ""
     """Identifies the content of the file when the request was shown; empty if there is no such file."""
 
@@ -160,7 +160,7 @@ class FilePreview(msgspec.Struct, kw_only=True):
 class PermissionRequest(msgspec.Struct, kw_only=True, tag="asked"):
     """The agent asks for permission and waits for an answer.
 
-    All of it is shown and part of the digest that an answer has to repeat.
+    All fields are shown, and are part of the digest that an answer has to repeat.
     """
 
     id: str
@@ -181,17 +181,17 @@ class PermissionRequest(msgspec.Struct, kw_only=True, tag="asked"):
     takes_reason: bool = False
     takes_input: bool = False
     details: list[Detail] = []
-    """Every field of the input that is not visible otherwise."""
+    """Every field of the input that is not shown otherwise."""
     session_rule: str | None = None
-    """What `allow_session` allows from then on, in words."""
+    """A description of what `allow_session` allows from then on."""
     edits: list[ProposedEdit] = []
-    """What would be done to which files. The supervisor replaces it with `files` before it shows the request."""
+    """The proposed changes of files. The supervisor replaces them with `files` before it shows the request."""
     files: list[FilePreview] = []
-    """What would happen to the files on disk. It is checked again before an answer that allows it is passed on."""
+    """Previews of the changes on disk. They are checked again before the request is allowed."""
 
 
 class RequestCancelled(msgspec.Struct, tag="withdrawn"):
-    """The agent no longer waits for an answer."""
+    """The agent is no longer waiting for an answer."""
 
     id: str
 
@@ -202,7 +202,7 @@ class TurnEnded(msgspec.Struct, kw_only=True, tag="turn_ended"):
     outcome: TurnOutcome
     error: str | None = None
     needs_login: bool = False
-    """It failed because nobody is logged in to the model's provider."""
+    """Whether it failed because nobody is logged in to the model's provider."""
 
 
 class SettingsChanged(msgspec.Struct, kw_only=True, tag="changed"):
@@ -222,13 +222,13 @@ class BackgroundProcess(msgspec.Struct, kw_only=True):
 
 
 class ProcessesChanged(msgspec.Struct, tag="processes"):
-    """The processes that are running beside the turns are different ones."""
+    """The list of background processes has changed."""
 
     processes: list[BackgroundProcess]
 
 
 class Notice(msgspec.Struct, tag="remarked"):
-    """A message for the person that changes nothing."""
+    """A message for the person, without any other effect."""
 
     text: str
 
@@ -274,7 +274,7 @@ class Answer(msgspec.Struct, kw_only=True, frozen=True):
     answers: dict[str, list[str]] = {}
     """For a question: the chosen or written answers, by question."""
     notes: dict[str, str] = {}
-    """For a question: what the person added to the answer, by question."""
+    """For a question: comments that the person added to the answer, by question."""
 
 
 Emit = Callable[[DriverEvent], None]
@@ -290,19 +290,19 @@ class Driver(Protocol):
     capabilities: Capabilities
 
     async def start(self, spec: RunSpec, emit: Emit) -> None:
-        """Start the agent; returns when it accepts messages. Raises UnspoolError when it cannot be started."""
+        """Start the agent; return when it accepts messages. Raises UnspoolError if it cannot be started."""
         ...
 
     async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
-        """Send a message: into the current turn if the agent can be steered, otherwise for its next turn."""
+        """Send a message: for the current turn if the agent can be steered, otherwise for its next turn."""
         ...
 
     async def interrupt(self) -> None:
-        """Stop the current turn; does nothing when there is none."""
+        """Stop the current turn, if any."""
         ...
 
     async def answer(self, request: PermissionRequest, answer: Answer) -> None:
-        """Answer a request; ignored if the request has been cancelled in the meantime."""
+        """Answer a request; does nothing if the request has been cancelled in the meantime."""
         ...
 
     async def set_mode(self, mode: str) -> None:
@@ -314,13 +314,13 @@ class Driver(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop the agent and everything it started, by force if need be. `AgentExited` is emitted in any case."""
+        """Stop the agent and everything it started, by force if necessary. Emits `AgentExited` if it had started."""
         ...
 
 
 @runtime_checkable
 class EndsProcesses(Protocol):
-    """A driver that can end single processes of its agent."""
+    """A driver that can end individual background processes of its agent."""
 
     async def end_process(self, id: str) -> None:
         """End a process that continues after its turn."""
@@ -333,14 +333,14 @@ class DriverFactory(Protocol):
     name: str
     capabilities: Capabilities
     extra: str
-    """The extra with the optional dependencies it needs, as in `unspool[extra]`."""
+    """The extra that installs its optional dependencies, as in `unspool[extra]`."""
 
     def find_program(self) -> str:
-        """The path of the agent's program. Raises NotFoundError with install instructions when it is missing."""
+        """Return the path of the agent's program. If it is missing, raises UnspoolError with install instructions."""
         ...
 
     def create(self) -> Driver:
-        """A driver for one session."""
+        """Create a driver for one session."""
         ...
 
 
@@ -354,7 +354,7 @@ KEPT_VARIABLES = (
 
 
 def environment_for(own: tuple[str, ...], environ: Mapping[str, str], home: str | None = None) -> dict[str, str]:
-    """The environment for an agent: as little as it needs. `own` lists the name prefixes of its own variables."""
+    """Return the environment for an agent: only what it needs. `own` lists the prefixes of its own variables."""
     kept = {name: value for name, value in environ.items() if name in KEPT_VARIABLES or name.startswith(own)}
     if home is not None:
         kept["HOME"] = home

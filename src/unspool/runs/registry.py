@@ -1,4 +1,4 @@
-"""The agents that can be run: those whose row in the table of agents names a driver."""
+"""The agents that can be run: those with a driver in the table of agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load_drivers() -> dict[str, DriverFactory]:
             module, _, factory = agent.info.driver.partition(":")
             found[name] = getattr(import_module(module), factory)()
         except Exception as error:
-            # Drivers of installed packages may fail in any way; the other agents can be run all the same.
+            # Drivers from other packages may fail in any way; that must not affect the other agents.
             _log.warning("The driver of agent %r was not loaded: %s: %s", name, type(error).__name__, error)
     return found
 

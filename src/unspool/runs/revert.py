@@ -1,7 +1,7 @@
-"""Reverting one file to a copy from before a supervised agent changed it.
+"""Reverts a file to a copy from before a supervised agent changed it.
 
-This is the only code that writes into a project, and only when a person asks for it: the person sees what would be
-written, and names the content that it replaces. That content is kept, so that a revert can be reverted.
+This is the only code that writes to a project, and only at the request of a person, who sees what would be written and
+identifies the content that it replaces. That content is copied first, so that a revert can be reverted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FileReview(msgspec.Struct, kw_only=True):
     changed_at: float | None
     """When the file was last written, in seconds since 1970."""
     copies: list[BeforeImage]
-    """All copies that are kept of it, oldest first."""
+    """All copies of it, oldest first."""
     diff: str | None
     """From before to now; None if the contents cannot be compared."""
     note: str | None
@@ -54,12 +54,12 @@ class FileReview(msgspec.Struct, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file differs from the first copy; a content that is not known may."""
+        """Whether the file differs from the first copy, or might because the content of the copy is not known."""
         return self.before.mark != self.now.mark or self.before.status in ("too_large", "unreadable")
 
 
 class RevertPlan(msgspec.Struct, kw_only=True):
-    """What a revert would write."""
+    """The changes that a revert would make."""
 
     path: str
     target: FileState
@@ -69,7 +69,7 @@ class RevertPlan(msgspec.Struct, kw_only=True):
 
 
 class Reverts:
-    """The copies of one server: keeps them, compares files with them, and reverts files to them."""
+    """The copies of one server: creates them, compares files with them, and reverts files to them."""
 
     def __init__(self, log: RunLog, folder: Path, run_of: Callable[[str], Any]) -> None:
         self._log = log
@@ -78,15 +78,15 @@ class Reverts:
         self._store.prune()
 
     def files(self, agent: str, session: str) -> list[FileReview]:
-        """The files with a copy, in the order in which they were first asked about."""
+        """Return the files with a copy, in the order of their first requests."""
         return review_files(images_of(self._log, agent, session), self._store)
 
     def plan(self, agent: str, session: str, path: str, mark: str) -> RevertPlan:
-        """What reverting a file to one of its copies would write."""
+        """Plan to revert a file to one of its copies, without writing anything."""
         return plan_revert(images_of(self._log, agent, session), self._store, path, mark)
 
     def revert(self, agent: str, session: str, plan: RevertPlan, seen: str, who: str) -> None:
-        """Carry out a plan, if `seen` names the content that it replaces. That content is kept first."""
+        """Carry out a plan if `seen` identifies the current content, which is copied first."""
         if (obstacle := _obstacle(plan.target, plan.now)) is not None:
             raise UsageError(obstacle)
         path = Path(plan.path)
@@ -110,7 +110,7 @@ class Reverts:
 
 
 def review_files(images: list[BeforeImage], store: ImageStore) -> list[FileReview]:
-    """The files with a copy, in the order in which they were first asked about."""
+    """Return the files with a copy, in the order of their first requests."""
     by_path: dict[str, list[BeforeImage]] = {}
     for image in images:
         by_path.setdefault(image.path, []).append(image)
@@ -129,7 +129,7 @@ def _review(path: str, copies: list[BeforeImage], store: ImageStore) -> FileRevi
 
 
 def plan_revert(images: list[BeforeImage], store: ImageStore, path: str, mark: str) -> RevertPlan:
-    """What reverting a file to one of its copies would write."""
+    """Plan to revert a file to one of its copies, without writing anything."""
     target = _target(images, path, mark)
     now, data = read_state(Path(path))
     diff, note = _difference(path, data, _content(target, store), now, target)
@@ -140,19 +140,19 @@ def _target(images: list[BeforeImage], path: str, mark: str) -> FileState:
     for image in images:
         if image.path == path and image.state.mark == mark:
             return image.state
-    raise NotFoundError(f"No such copy of {path} is kept for this session.")
+    raise NotFoundError(f"This session has no such copy of {path}.")
 
 
 def _obstacle(target: FileState, now: FileState) -> str | None:
     if target.status not in ("kept", "absent"):
-        return f"No copy from before was kept: {target.detail}."
+        return f"The file was not copied before the change: {target.detail}."
     if now.status not in ("kept", "absent"):
-        return f"The file cannot be replaced, because its content could not be kept: {now.detail}."
+        return f"The file cannot be replaced, because its content cannot be copied first: {now.detail}."
     return "The file is already in this state." if target.mark == now.mark else None
 
 
 def _content(state: FileState, store: ImageStore) -> bytes | None:
-    """The content of a state; empty for no file, None if it is not known."""
+    """Return the content of a state: empty if there is no file, None if it is not known."""
     if state.status != "kept":
         return b"" if state.status == "absent" else None
     try:
@@ -164,16 +164,16 @@ def _content(state: FileState, store: ImageStore) -> bytes | None:
 def _difference(
     path: str, old: bytes | None, new: bytes | None, old_state: FileState, new_state: FileState
 ) -> tuple[str | None, str | None]:
-    """The diff between two contents, or why there is none."""
+    """Return the diff between two contents, or the reason why there is none."""
     if old is None or new is None:
-        return None, old_state.detail or new_state.detail or "The copy from before is no longer kept."
+        return None, old_state.detail or new_state.detail or "The copy from before the change is no longer available."
     try:
         before, after = (lines_of(data.decode("utf-8")) for data in (old, new))
     except UnicodeDecodeError:
         return None, f"Not a text file: {len(old):,} bytes before, {len(new):,} bytes after."
     if len(before) + len(after) > MAX_DIFF_LINES:
         return None, f"Too long to compare: {len(before):,} lines before, {len(after):,} lines after."
-    # Different names say that the line numbers are those of the whole file.
+    # Different names indicate that the line numbers refer to the whole file.
     old_name = "/dev/null" if old_state.status == "absent" else f"{path} (before)"
     new_name = "/dev/null" if new_state.status == "absent" else path
     return joined(difflib.unified_diff(before, after, old_name, new_name)), None

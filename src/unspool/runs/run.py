@@ -34,11 +34,11 @@ from .state import IN_TURN, RunState, State
 TIMED_OUT = "Nobody answered in time, so this request was denied for now. Stop and say what you need."
 
 Publish = Callable[[str, str, dict[str, Any], int | None], None]
-"""Sends an event to everyone who watches: the run, the kind, the facts, and its number in the log if it has one."""
+"""Sends an event to all watchers: the run, the kind, the facts, and the number of the event in the log, if any."""
 
 
 class RunRecorder:
-    """Writes what happens to one run to the log first, and then sends it to everyone who watches."""
+    """Writes the events of one run to the log, and then publishes them to all watchers."""
 
     def __init__(self, run: str, log: RunLog, publish: Publish) -> None:
         self.log = log
@@ -50,15 +50,15 @@ class RunRecorder:
         self._publish(self._run, kind, facts, self.log.record(self._run, kind, facts))
 
     def record_decision(self, kind: str, decision: RecordedDecision, facts: dict[str, Any]) -> None:
-        """Write a decision to disk, and only then let anybody hear of it."""
+        """Write a decision to disk, and only then publish it."""
         self._publish(self._run, kind, facts, self.log.record_decision(self._run, decision, facts))
 
     def record_end(self, reason: str, facts: dict[str, Any]) -> None:
-        """Write that the run has ended and publish it."""
+        """Write the end of the run to the log and publish it."""
         self._publish(self._run, "state", facts, self.log.end_run(self._run, reason))
 
     def emit(self, kind: str, facts: dict[str, Any]) -> None:
-        """Publish an event that is not worth keeping."""
+        """Publish an event without writing it to the log."""
         self._publish(self._run, kind, facts, None)
 
 
@@ -94,12 +94,12 @@ class Run:
 
     @property
     def waiting_calls(self) -> frozenset[str]:
-        """The calls that wait for a person's decision."""
+        """The calls that are waiting for a person's decision."""
         return frozenset(opened.request.call_id for opened in self.approvals.open() if opened.request.call_id)
 
     @property
     def pid(self) -> int | None:
-        """The agent's process."""
+        """The id of the agent's process."""
         return self.details.pid
 
     def handle(self, event: DriverEvent) -> None:
@@ -108,7 +108,7 @@ class Run:
         self.report_state()
 
     def end_text(self, is_cut_off: bool) -> None:
-        """Keep a response that was cut off: some agents erase it, and one that was killed cannot write it."""
+        """Record a response that was cut off: some agents erase it, and a killed agent cannot write it."""
         if (kept := self.texts.end_turn(is_cut_off)) is not None:
             self.recorder.record("cut_off", {"text": kept})
         self.texts.release()
@@ -122,7 +122,7 @@ class Run:
     async def answer(self, request: str, digest: str, answer: Answer, who: str, by: DecisionMaker = "user") -> None:
         """Answer a request. The first answer counts, and only if the request is still the one that was shown.
 
-        An answer that allows a change of files that have changed since is refused, and the request is shown again.
+        If the files have changed since, an answer that allows the change is refused and the request is shown again.
         """
         if answer.verdict in ("allow", "allow_session") and (changed := self.approvals.refresh(request)) is not None:
             self.recorder.record("asked", {"question": changed})
@@ -140,7 +140,7 @@ class Run:
         await self.driver.answer(answered, answer)
 
     async def deny_unanswered(self, request: str) -> None:
-        """Deny a request that nobody has answered in time."""
+        """Deny a request that nobody answered in time."""
         opened = self.approvals.get(request)
         if opened is not None:
             answer = Answer(verdict="deny", reason=TIMED_OUT)
@@ -156,7 +156,7 @@ class Run:
     def record_interruption(self, who: str, by: DecisionMaker = "user") -> None:
         """Record that the turn is interrupted, and that the open requests get no answer.
 
-        In the agents' files that looks like a rejection, or like an interruption by the user, or leaves no trace.
+        In the agents' files, this looks like a rejection or an interruption by the user, or is not recorded.
         """
         self.details.is_interrupting = True
         call_ids = [opened.request.call_id for opened in self.approvals.open() if opened.request.call_id]
@@ -166,7 +166,7 @@ class Run:
     async def end_process(self, id: str) -> None:
         """End a process that continues after its turn."""
         if not isinstance(self.driver, EndsProcesses):
-            raise UsageError(f"Single processes of {self.agent} cannot be ended; stop the agent instead")
+            raise UsageError(f"Individual processes of {self.agent} cannot be ended; stop the agent instead")
         await self.driver.end_process(id)
 
     async def change(self, mode: str | None, model: str | None) -> None:
@@ -216,7 +216,7 @@ class Run:
             self.recorder.record("state", {"state": state, "reason": None, "error": self.details.error})
 
     def view(self) -> RunView:
-        """The run as it is now."""
+        """Return the current state of the run for pages and the API."""
         return view_of(self)
 
 
@@ -230,7 +230,7 @@ _NOTHING_TO_INTERRUPT: dict[State, str] = {
 
 
 def decision_on(run: Run, request: PermissionRequest, answer: Answer, who: str, by: DecisionMaker) -> RecordedDecision:
-    """The answer to a request, as it is recorded."""
+    """Return the record of an answer to a request."""
     return RecordedDecision(
         at=datetime.now(UTC),
         agent=run.agent,
@@ -262,7 +262,7 @@ def interruption(
     at: datetime | None = None,
     turn: TurnEnd = "interrupted",
 ) -> RecordedDecision:
-    """The decision that a turn was interrupted; the requests that were open are neither allowed nor denied."""
+    """Return the record of an interrupted turn; requests that were open are neither allowed nor denied."""
     return RecordedDecision(
         at=at or datetime.now(UTC),
         agent=agent,

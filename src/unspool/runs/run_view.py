@@ -1,4 +1,4 @@
-"""A run as it is shown, on pages and in the API."""
+"""The view of a run on pages and in the API."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ class RunView(msgspec.Struct, kw_only=True):
     pid: int | None
     capabilities: Capabilities
     messages: list[RunMessage]
-    """The last ones, in the order that counts."""
+    """The last messages, in the order of the run."""
     held: Held | None
-    """Why messages that wait are not sent: a turn was interrupted."""
+    """Why queued messages are not sent after a turn was interrupted or failed; null if they are."""
     questions: list[OpenRequest]
-    """Requests that wait for an answer."""
+    """Requests that are waiting for an answer."""
     text: str = msgspec.field(name="words")
     """The response that the model is writing."""
     texts: list[LiveText]
-    """The same with its offset, followed by what sub-agents are writing; also a response that was cut off."""
+    """The same with its offset, followed by the texts of sub-agents. Includes a response that was cut off."""
     processes: list[BackgroundProcess]
     """Processes that continue after the turns that started them."""
     error: str | None
     warning: str | None
-    """What a person should know about the settings of the run."""
+    """A warning about the settings of the run."""
     is_sandboxed: bool
-    """Whether what unspool keeps is out of the agent's reach."""
+    """Whether unspool's own files are hidden from the agent."""
 
 
 class RunDetails(msgspec.Struct, kw_only=True):
-    """What the agent has reported about itself."""
+    """Details of a run that change while it is running, most of them reported by the agent."""
 
     session: str | None
     mode: str | None
@@ -67,19 +67,19 @@ class RunDetails(msgspec.Struct, kw_only=True):
     pid: int | None = None
     error: str | None = None
     commands: list[OfferedCommand] = []
-    """What it understands in messages."""
+    """The commands that it understands in messages."""
     started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
     processes: list[BackgroundProcess] = []
     is_interrupting: bool = False
-    """A person has interrupted the turn, which has not ended yet."""
+    """The turn is being interrupted and has not ended yet."""
     server_ends: bool = False
-    """The agent is being stopped because the server ends."""
+    """The agent is being stopped because the server is shutting down."""
     left: dict[str, float] = {}
-    """Sessions that the agent has left for another one, as `/clear` does, and when."""
+    """Sessions that the agent has left for another one, for example after `/clear`, and when."""
 
 
 def view_of(run: Run) -> RunView:
-    """A run as it is now."""
+    """Return the current view of a run."""
     machine, details, main = run.machine, run.details, run.texts.main
     age = time.monotonic() - machine.since
     return RunView(

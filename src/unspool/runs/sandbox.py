@@ -1,7 +1,7 @@
-"""Agents that cannot reach what unspool keeps: they run under bubblewrap, without our files and without our processes.
+"""Runs agents under bubblewrap, so that they cannot access unspool's files and processes.
 
-Everything else is as usual: their own files, the project, the network. This protects the token, the decisions and the
-recorded sessions from agents; it does not protect the user's other files from them.
+They still have access to everything else: their own files, the project, the network. This protects the token, the
+decisions and the recorded sessions from agents; it does not protect the user's other files.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .protocol import RunSpec
 _PROGRAM = "bwrap"
 MISSING = "A sandbox needs bubblewrap; install the package `bubblewrap`, or start without a sandbox"
 _SECONDS = 30
-# Without processes of its own an agent could look into our file system through /proc. An agent of the administrator
-# could undo all this, were it allowed to mount.
+# Without a separate process namespace, an agent could read our file system through /proc. Without the capabilities
+# dropped here, an agent that runs as root could undo the mounts.
 _OPTIONS = (
     "--die-with-parent", "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--cap-drop", "CAP_SYS_ADMIN",
     "--cap-drop", "CAP_SYS_PTRACE",
@@ -27,7 +27,7 @@ _OPTIONS = (
 
 
 def is_installed() -> bool:
-    """Whether agents may be run in a sandbox here; only `check_sandbox` knows."""
+    """Return whether bubblewrap is installed. Use `check_sandbox` to find out whether it works."""
     return shutil.which(_PROGRAM) is not None
 
 
@@ -48,7 +48,7 @@ def check_sandbox() -> None:
 
 
 def hidden_paths(data: Path, store: str | None) -> tuple[str, ...]:
-    """What agents must not see: the data directory, and the store if it is a file elsewhere."""
+    """Return what agents must not see: the data directory, and the store if it is a file elsewhere."""
     found = [data]
     if store is not None and "://" not in store:
         found.append(Path(store).expanduser())
@@ -56,7 +56,7 @@ def hidden_paths(data: Path, store: str | None) -> tuple[str, ...]:
 
 
 def sandboxed(command: Sequence[str], spec: RunSpec) -> list[str]:
-    """The command that starts an agent without what its run hides from it."""
+    """Return the command that starts an agent without access to the hidden paths."""
     if not spec.hidden:
         return list(command)
     folder = Path(spec.folder).resolve()
@@ -69,7 +69,7 @@ def sandboxed(command: Sequence[str], spec: RunSpec) -> list[str]:
 
 
 def _hide_database(path: Path) -> Iterable[str]:
-    """Options that put a device in place of a database. A file that does not exist would be created by this."""
+    """Yield options that mount a null device over a database. For missing files, bwrap would create empty ones."""
     for suffix in ("", "-wal", "-shm"):
         each = path.with_name(path.name + suffix)
         if each.exists():

@@ -1,4 +1,4 @@
-"""Which run works on which session, and in which state: what outranks anything that the files of a session suggest."""
+"""The runs that work on sessions, and their states. They take precedence over what the files of a session suggest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class SessionRun(msgspec.Struct, kw_only=True, frozen=True):
     run: str
     state: State
     ended_at: float | None = None
-    """When it ended, or went on to another session; None while it works on this one."""
+    """When it ended or moved to another session; None while it is working on this one."""
     waiting_calls: frozenset[str] = frozenset()
-    """The calls that wait for a person's decision."""
+    """The calls that are waiting for a person's decision."""
 
     @property
     def is_active(self) -> bool:
@@ -40,12 +40,12 @@ SessionRuns: TypeAlias = Mapping[SessionKey, SessionRun]
 
 
 def past_runs(ends: Mapping[SessionKey, float]) -> dict[SessionKey, SessionRun]:
-    """The runs of earlier servers, given when they ended."""
+    """Return the runs of earlier servers, given the times when they ended."""
     return {key: SessionRun(run="", state="ended", ended_at=at) for key, at in ends.items()}
 
 
 def runs_by_session(runs: Iterable[Run], past: SessionRuns) -> dict[SessionKey, SessionRun]:
-    """The latest run on each session, from the runs of this server and `past` ones."""
+    """Return the latest run on each session, from the runs of this server and `past` ones."""
     found = dict(past)
     for run in runs:
         for session, left_at in run.left_sessions.items():

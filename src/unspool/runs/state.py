@@ -1,7 +1,7 @@
-"""The states of one run as a table without clocks or processes: events go in, actions that are due come out.
+"""The state machine of one run, without clocks or processes: it takes events and returns the actions that are due.
 
-The idle timeout runs only after a turn has ended, never during one. While the agent waits for an answer a second
-timeout runs; when it expires, the request is denied with a message that says so.
+The idle timeout runs only between turns. Every request has a timeout of its own; when it expires, the request is denied
+with a message that says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class DenyRequest(msgspec.Struct, frozen=True):
-    """Nobody answered in time: deny this request."""
+    """Deny this request, because nobody answered in time."""
 
     request: str
 
@@ -65,24 +65,24 @@ class RunState:
     # --- events ---
 
     def started(self, now: float) -> None:
-        """The agent is ready for messages."""
+        """Record that the agent is ready for messages."""
         if self.state == "starting":
             self._enter("idle", now)
 
     def message_sent(self, now: float) -> None:
-        """A message was sent to the agent, which cancels the idle timeout."""
+        """Record that a message was sent to the agent, which cancels the idle timeout."""
         if self.state in RESTING:
             self._in_turn = True
             self._update(now)
 
     def turn_started(self, now: float) -> None:
-        """The model is working."""
+        """Record that the model is working."""
         if not self.has_ended:
             self._in_turn = True
             self._update(now)
 
     def turn_ended(self, now: float, *, interrupted: bool = False, needs_login: bool = False) -> None:
-        """The turn is over, and with it every open request."""
+        """Record that the turn has ended, which closes every open request."""
         if self.has_ended:
             return
         self._in_turn = False
@@ -90,13 +90,13 @@ class RunState:
         self._enter("needs-login" if needs_login else "interrupted" if interrupted else "idle", now)
 
     def requested(self, request: str, now: float) -> None:
-        """The agent waits for an answer."""
+        """Record that the agent is waiting for an answer."""
         if not self.has_ended and request not in self.open:
             self.open[request] = now
             self._update(now)
 
     def answered(self, request: str, now: float) -> bool:
-        """A request was answered. The first answer counts: False when the request is not open any more."""
+        """Record that a request was answered; return False if it was no longer open. The first answer counts."""
         if self.has_ended or self.open.pop(request, None) is None:
             return False
         self._denied.discard(request)
@@ -104,11 +104,11 @@ class RunState:
         return True
 
     def cancelled(self, request: str, now: float) -> None:
-        """The agent no longer waits for this answer."""
+        """Record that the agent is no longer waiting for this answer."""
         self.answered(request, now)
 
     def exited(self, reason: str, now: float) -> None:
-        """The agent's process has exited."""
+        """Record that the agent's process has exited."""
         if not self.has_ended:
             self.open.clear()
             self._in_turn = False
@@ -116,14 +116,14 @@ class RunState:
             self._enter("ended", now)
 
     def stopping(self, reason: str) -> None:
-        """The agent is being stopped; the run will end with this reason."""
+        """Record that the agent is being stopped; the run will end with this reason."""
         self.is_stopping = True
         self.reason = self.reason or reason
 
     # --- time ---
 
     def next_deadline(self) -> float | None:
-        """When the next action is due, if nothing happens before."""
+        """Return when the next action is due, if nothing happens before."""
         deadlines = []
         if self.limits.waiting:
             deadlines = [at + self.limits.waiting for id, at in self.open.items() if id not in self._denied]
@@ -132,7 +132,7 @@ class RunState:
         return min(deadlines, default=None)
 
     def tick(self, now: float) -> list[DueAction]:
-        """The actions due by now; each is returned once."""
+        """Return the actions due by now. Each is returned once."""
         due: list[DueAction] = []
         if self.limits.waiting:
             for request, at in self.open.items():

@@ -1,4 +1,4 @@
-"""The supervisor: starts agents, keeps them apart, applies timeouts, and stops what it started."""
+"""The supervisor: starts agents, allows only one per session, applies timeouts, and stops what it started."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .state import IDLE_SECONDS, IN_TURN, WAITING_SECONDS, Limits, RunState, Sto
 MAX_AGENTS = 32
 _MAX_ENDED_SHOWN = 50
 _START_SECONDS = 300.0
-"""More than any driver needs for everything it does at a start."""
+"""More than any driver needs to start."""
 KILLED = "the server was killed"
 SERVER_ENDED = "the server ended"
 _VIEW_ORDER = ("waiting-input", "in-turn", "starting", "needs-login", "interrupted", "idle", "ended")
@@ -39,7 +39,7 @@ Watcher = Callable[[dict[str, Any]], None]
 
 
 def limits_from(environ: Mapping[str, str]) -> Limits:
-    """The timeouts from the variables `IDLE_TIMEOUT` and `WAITING_TIMEOUT`, in seconds."""
+    """Read the timeouts from the variables `IDLE_TIMEOUT` and `WAITING_TIMEOUT`, in seconds."""
     return Limits(
         idle=_seconds(environ, "IDLE_TIMEOUT", IDLE_SECONDS),
         waiting=_seconds(environ, "WAITING_TIMEOUT", WAITING_SECONDS),
@@ -70,8 +70,8 @@ class Supervisor:
         hidden: tuple[str, ...] = (),
         sandbox: bool = False,
     ) -> None:
-        """What is `hidden` cannot be seen by agents in a sandbox: by all agents with `sandbox`, else by those that are
-        started so.
+        """Agents in a sandbox cannot see the paths in `hidden`. With `sandbox`, all agents are started in one,
+        otherwise only those whose spec asks for it.
         """
         self.log = log
         self.drivers = drivers
@@ -89,16 +89,16 @@ class Supervisor:
     # --- reading ---
 
     def runs(self) -> list[RunView]:
-        """All runs: those that need a person first, then those at work, then the others."""
+        """Return all runs: those that need a person first, then those that are working, then the others."""
         views = [run.view() for run in self._runs.values()]
         return sorted(views, key=lambda view: (_VIEW_ORDER.index(view.state), -view.since.timestamp()))
 
     def session_runs(self) -> dict[SessionKey, SessionRun]:
-        """The latest run on each session, of this server or an earlier one."""
+        """Return the latest run on each session, by this server or an earlier one."""
         return runs_by_session(self._runs.values(), self._past)
 
     def run(self, id: str) -> Run:
-        """One run by its id or a unique prefix of it."""
+        """Return a run by its id or a unique prefix of it."""
         if id in self._runs:
             return self._runs[id]
         found = [run for name, run in self._runs.items() if id and name.startswith(id)]
@@ -107,33 +107,33 @@ class Supervisor:
         return found[0]
 
     def find_running(self, agent: str, session: str) -> Run | None:
-        """The run that is working on a session."""
+        """Return the run that is working on a session."""
         runs = (run for run in self._runs.values() if run.agent == agent and run.session == session)
         return next((run for run in runs if not run.machine.has_ended), None)
 
     def find_left(self, agent: str, session: str) -> Run | None:
-        """The run that worked on a session and works on another one now."""
+        """Return the run that worked on a session and is working on another one now."""
         runs = (run for run in self._runs.values() if run.agent == agent and session in run.left_sessions)
         return next((run for run in runs if not run.machine.has_ended), None)
 
     def model_names(self, agent: str) -> tuple[str, ...]:
-        """The models that an agent offers, as far as one that was run here has reported them."""
+        """Return the models that an agent offers, as reported by the latest run that knows them."""
         runs = (run for run in reversed(self._runs.values()) if run.agent == agent)
         return next((names for run in runs if (names := run.driver.capabilities.model_names)), ())
 
     def fork_reach(self, agent: str) -> ForkReach:
-        """Where the sessions of an agent can be forked."""
+        """Return where the sessions of an agent can be forked."""
         return self.drivers[agent].capabilities.fork if agent in self.drivers else "none"
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` with every event; returns a function that ends this."""
+        """Call `watcher` with every event; returns a function that removes it again."""
         self._watchers.add(watcher)
         return lambda: self._watchers.discard(watcher)
 
     # --- starting ---
 
     def check_startable(self, agent: str, folder: str) -> tuple[DriverFactory, Path]:
-        """What starts an agent, and its folder; raises UsageError if it cannot be started there."""
+        """Return the driver factory and the folder for an agent, or raise if it cannot be started there."""
         factory = self._factory(agent)
         path = Path(folder).expanduser()
         if not path.is_absolute() or not path.is_dir():
@@ -142,7 +142,7 @@ class Supervisor:
         return factory, path
 
     async def start(self, agent: str, spec: RunSpec, ref: SessionRef | None = None, *, take_over: bool = False) -> Run:
-        """Start an agent on a new session or a past one; `ref` is the log of a past one, if there is one."""
+        """Start an agent on a new session or a past one; `ref` is the log of the past session, if any."""
         factory, folder = self.check_startable(agent, spec.folder)
         if spec.session is not None and not spec.fork:
             self._check_owner(agent, spec.session, ref, take_over)
@@ -158,7 +158,7 @@ class Supervisor:
         return run
 
     async def _hidden_from(self, agent: str, spec: RunSpec) -> tuple[str, ...]:
-        """What an agent must not see. A session that was started in a sandbox is continued in one."""
+        """Return what an agent must not see. A session that was started in a sandbox is continued in one."""
         if self.sandbox:
             return self._hidden
         if not spec.sandbox and not (spec.session is not None and self.log.was_sandboxed(agent, spec.session)):
@@ -213,7 +213,7 @@ class Supervisor:
     # --- timeouts ---
 
     async def keep_time(self) -> None:
-        """Carry out what is due, until this is cancelled."""
+        """Carry out the actions that are due, until cancelled."""
         while True:
             now = time.monotonic()
             for run in list(self._runs.values()):
@@ -243,15 +243,16 @@ class Supervisor:
     # --- shutting down, and recovering from a crash ---
 
     async def recover(self) -> int:
-        """Stop the agents that a killed server has left behind; returns how many there were."""
+        """Stop the agents that a killed server left behind; return their number."""
         left = self.log.open_runs()
-        # Before anything is awaited, and so before anybody reads the files in which this looks like a rejection.
+        # Recorded before anything is awaited, so that nobody reads the agents' files first, where this looks like a
+        # rejection.
         for old in left:
             self._record_kill(old)
             if (text := take_left_text(self.log.live_text_path(old.id))) is not None:
                 self.log.record(old.id, "cut_off", {"text": text})
         for old in left:
-            # The agent may have exited while its children still run, or may not have reported its process yet.
+            # The agent may have exited while its children are still running, or may not have reported its process yet.
             pid = old.pid if old.pid_started is not None else None
             await end_group(pid, started=old.pid_started, mark=old.id, polite_seconds=0)
             self._emit(old.id, "state", {"state": "ended", "reason": KILLED}, self.log.end_run(old.id, KILLED))
@@ -259,7 +260,7 @@ class Supervisor:
         return len(left)
 
     def _record_kill(self, old: OpenRun) -> None:
-        """Record that a turn lost its server. Some agents finish such a turn by themselves, so its log decides."""
+        """Record that the server was killed during a turn. Some agents finish such a turn, so its log decides."""
         last = self.log.last_state(old.id)
         if last is None or last[0] not in IN_TURN:
             return
@@ -299,5 +300,5 @@ class Supervisor:
 
 
 def run_log_path(folder: Path) -> Path:
-    """Where the run log is, in the user's data folder."""
+    """Return the path of the run log in the data directory."""
     return folder / FILE_NAME

@@ -1,4 +1,4 @@
-"""Work that nobody waits for."""
+"""Background tasks that nothing awaits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BackgroundTasks:
-    """Keeps tasks alive until they are done, and cancels them at the end."""
+    """Keeps references to tasks until they are done, and can cancel them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

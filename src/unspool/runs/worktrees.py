@@ -1,4 +1,4 @@
-"""Two agents in one folder overwrite each other's changes: who works in a folder, and a git worktree as a way out."""
+"""Detects agents that would overwrite each other's changes in a folder, and creates git worktrees to avoid that."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _SECONDS = 120.0
 
 
 class FolderState(msgspec.Struct, kw_only=True):
-    """Whether an agent can start in a folder without meeting another one."""
+    """Whether an agent can start in a folder without interfering with another one."""
 
     folder: str
     busy: list[str]
-    """The ids of the runs that work in it, in a folder in it, or in one around it."""
+    """The ids of the runs that work in the folder, a subfolder or a parent folder."""
     can_have_worktree: bool
-    """Whether it is a git repository with a commit, and so can have another working tree."""
+    """Whether a worktree can be created: the folder is busy, and is in a git repository with a commit."""
 
 
 def folder_state(folder: str, runs: Iterable[RunView]) -> FolderState:
-    """Who works in a folder, and whether a worktree is possible."""
+    """Return which runs work in a folder, and whether a worktree is possible."""
     path = Path(folder).expanduser().resolve()
     busy = [run.id for run in runs if run.state != "ended" and _overlap(path, Path(run.folder))]
     return FolderState(folder=str(path), busy=busy, can_have_worktree=bool(busy) and _has_commit(path))
 
 
 def make_worktree(folder: str) -> str:
-    """Make a git worktree beside a project, on a branch of its own; returns its folder."""
+    """Create a git worktree next to a project, on a new branch; return its folder."""
     path = Path(folder).expanduser().resolve()
     name = uuid.uuid4().hex[:6]
     target = path.with_name(f"{path.name}-unspool-{name}")
-    # Only files are checked out: hooks of the repository do not run because a person starts an agent.
+    # Hooks are disabled: the code of a repository must not run because a person starts an agent.
     command = ("git", "-c", f"core.hooksPath={os.devnull}", "-C", str(path), "worktree", "add", "-b", f"unspool/{name}")
     done = _git(*command, str(target))
     if done is None or done.returncode:
         reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] if done is not None else []
-        raise UsageError(f"No git worktree could be made of {path}: {' '.join(reason) or 'git did not answer'}")
+        raise UsageError(f"Could not create a git worktree of {path}: {' '.join(reason) or 'git did not respond'}")
     return str(target)
 
 

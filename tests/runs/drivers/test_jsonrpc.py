@@ -61,7 +61,7 @@ def test_a_call_ends_when_nobody_answers_and_when_the_process_has_exited() -> No
 
     async def body() -> None:
         peer = Peer()
-        with pytest.raises(CallError, match=r"no answer within 0\.01 s"):
+        with pytest.raises(CallError, match=r"no response within 0\.01 s"):
             await peer.connection.call("late", seconds=0.01)
         pending = asyncio.create_task(peer.connection.call("one"))
         await asyncio.sleep(0)

@@ -23,7 +23,7 @@ from ...web.access import Access
 
 _NAME = "server.json"
 _SECONDS = 70.0
-"""Long, because starting an agent may take a while."""
+"""The timeout of a request. It is long, because starting an agent may take a while."""
 
 
 class Running(msgspec.Struct, kw_only=True):
@@ -52,7 +52,7 @@ def forget_server() -> None:
 
 
 def server_address() -> str | None:
-    """The address of the running server, if there is one."""
+    """Return the address of the running server, if any."""
     running = _registered()
     return running.address if running is not None else None
 
@@ -71,11 +71,11 @@ class Server:
         if running is None:
             raise NotFoundError("no server is running; start one with `unspool serve` and keep it running")
         self._running = running
-        self._place = urlsplit(self._running.address)
+        self._url = urlsplit(self._running.address)
         self._token = Access.kept(data_folder()).token
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send a request and decode the response. Raises UnspoolError, also if an agent tries to act."""
+        """Send a request and decode the response. Raises UnspoolError if it fails, or if an agent tries to act."""
         if method != "GET" and acts_for_agent(os.getpid(), self._running.pid):
             raise UnspoolError(
                 "this command was started by an agent that unspool runs; decisions about agents are made by people, "
@@ -91,14 +91,14 @@ class Server:
         return answer
 
     def events(self, since: int) -> Iterator[dict[str, Any]]:
-        """The events of running agents, until the server stops."""
+        """Yield the events of running agents, until the server stops."""
         with self._sent("GET", f"/api/runs/events?since={since}", None, None) as response:
             for line in response:
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
 
     def find(self, name: str | None) -> dict[str, Any]:
-        """A running agent by the start of its id or session id; without a name, the only one that matches."""
+        """Return an agent by a prefix of its id or session; without a name, the only one, or the only one waiting."""
         runs: list[dict[str, Any]] = self.ask("GET", "/api/runs")["runs"]
         alive = [run for run in runs if run["state"] != "ended"]
         if name is None:
@@ -114,7 +114,7 @@ class Server:
         return fits[0]
 
     def _connection(self, seconds: float | None) -> http.client.HTTPConnection:
-        host, port = self._place.hostname or "127.0.0.1", self._place.port
+        host, port = self._url.hostname or "127.0.0.1", self._url.port
         if self._running.certificate is None:
             return http.client.HTTPConnection(host, port, timeout=seconds)
         try:
@@ -126,7 +126,7 @@ class Server:
     def _sent(self, method: str, path: str, body: object, seconds: float | None) -> http.client.HTTPResponse:
         connection = self._connection(seconds)
         # One request per connection; closing the response closes the connection.
-        headers = {"authorization": f"Bearer {self._token}", "host": self._place.netloc, "connection": "close"}
+        headers = {"authorization": f"Bearer {self._token}", "host": self._url.netloc, "connection": "close"}
         data = None if body is None else msgspec.json.encode(body)
         try:
             connection.request(method, path, data, headers)
@@ -139,7 +139,7 @@ class Server:
 
 
 def _only(certificate: str) -> ssl.SSLContext:
-    """Trust exactly one certificate, that of the server, whatever host names it is for."""
+    """Return a context that trusts only the certificate of the server, for any host name."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -148,10 +148,10 @@ def _only(certificate: str) -> ssl.SSLContext:
 
 
 def path_of(*parts: str) -> str:
-    """The API path of a run, or of something that belongs to it."""
+    """Return the API path of a run, or of something that belongs to it."""
     return "/api/runs/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def who() -> str:
-    """The name under which decisions made here are recorded."""
+    """Return the name under which decisions made here are recorded."""
     return f"{os.environ.get('USER') or 'someone'} at a terminal"

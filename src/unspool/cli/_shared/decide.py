@@ -1,4 +1,4 @@
-"""Answering a request from the command line: only a request that was shown, and only as it was shown."""
+"""Answers a request from the command line, but only if it was shown and has not changed since."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ChosenRequest(NamedTuple):
     run: Json
     opened: Json
     has_digest: bool
-    """Whether the command named it by the digest that was shown with it before."""
+    """Whether the command included the digest that was shown with the request earlier."""
 
 
 def add_request_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_request(server: Server, args: argparse.Namespace, command: str) -> ChosenRequest:
-    """The request that the arguments name. Without a digest it must be shown first, which needs a terminal."""
+    """Return the request that the arguments name. Without a digest, it must be shown first, which needs a terminal."""
     agent, text = args.agent, args.request or args.request_option
     if text is None and ":" in (agent or ""):
         agent, text = None, agent
@@ -80,7 +80,7 @@ def choose_request(server: Server, args: argparse.Namespace, command: str) -> Ch
 
 
 def _run_with(server: Server, name: RequestName) -> Json:
-    """The only agent with a request of this name."""
+    """Return the only agent with a request of this name."""
     runs: list[Json] = server.ask("GET", "/api/runs")["runs"]
     found = [run for run in runs for opened in run["questions"] if _is_shown(opened, name) and name.matches(opened)]
     if len(found) != 1:
@@ -116,7 +116,7 @@ def _is_shown(opened: Json, name: RequestName) -> bool:
 
 def confirm(chosen: ChosenRequest, question: str, *, as_json: bool) -> bool:
     """Show the complete request. Unless it was named by its digest, ask whether to continue."""
-    # With a question it must be on the terminal, wherever the output goes.
+    # If a question follows, the request must be shown on the terminal, even if the output is redirected.
     out = sys.stderr if as_json or not (chosen.has_digest or sys.stdout.isatty()) else sys.stdout
     print("\n".join(request_lines(chosen.run, chosen.opened)), file=out)
     return chosen.has_digest or ask(f"{question} [y/N] ").lower() in ("y", "yes")
@@ -172,7 +172,7 @@ def answer_request(args: argparse.Namespace, command: str, verdict: str, reason:
 
 
 def report(chosen: ChosenRequest, verdict: str, reason: str | None, *, as_json: bool) -> None:
-    """Print what was answered."""
+    """Print the answer that was sent."""
     if as_json:
         print_json(SentAnswer(verdict=verdict, reason=reason, question=chosen.opened))
         return
@@ -182,5 +182,5 @@ def report(chosen: ChosenRequest, verdict: str, reason: str | None, *, as_json: 
 
 
 def to_agent(text: str) -> str:
-    """A text that was sent to an agent, marked as such."""
+    """Format a text that was sent to an agent."""
     return "→ to the agent: " + exact_text(text, prose=True).replace("\n", "\n  ")

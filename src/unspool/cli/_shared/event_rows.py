@@ -20,12 +20,12 @@ def print_events(columns: Sequence[Column], events: Iterable[EventItem]) -> None
 
 
 def when(event: EventItem) -> datetime:
-    """When an event happened, for sorting. An event without a time sorts at the end of its session."""
+    """Return when an event happened, for sorting. An event without a time sorts at the end of its session."""
     return event.timestamp or event.session.ended_at or _NEVER
 
 
 def message_of(event: EventItem) -> str:
-    """The message at which an event happened, for people."""
+    """Return the number of the message at which an event happened, for people."""
     return "" if event.message_index is None else f"#{event.message_index}"
 
 

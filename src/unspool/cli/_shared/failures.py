@@ -20,12 +20,12 @@ class Failures:
 
     @property
     def exit_code(self) -> int:
-        """1 when something failed."""
+        """1 if something failed, otherwise 0."""
         return 1 if self.count else 0
 
     @contextmanager
     def skipping(self, ref: SessionRef) -> Iterator[None]:
-        """Continue with the next session when this one fails."""
+        """Report and count an error in this session, instead of raising it."""
         try:
             yield
         except (UsageError, BrokenPipeError):
@@ -37,7 +37,7 @@ class Failures:
 
     def _report(self, ref: SessionRef, what: str) -> None:
         self.count += 1
-        place = "" if str(ref.path) in what else f"{ref.path}: "
-        complain(f"{place}{what}")
+        prefix = "" if str(ref.path) in what else f"{ref.path}: "
+        complain(f"{prefix}{what}")
         if self._debug:
             traceback.print_exc()

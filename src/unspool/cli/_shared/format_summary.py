@@ -26,14 +26,14 @@ class VersionSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
     damaged: int = 0
     """Lines that are not intact records."""
     problems: dict[str, int] = {}
-    """How many problems of each kind."""
+    """The number of problems of each kind."""
     new_kinds: dict[str, int] = {}
     """Record types that occur in no recording."""
     new_fields: dict[str, dict[str, int]] = {}
     """Fields that occur in no recording, by record type."""
 
     def lines(self) -> Iterator[str]:
-        """The summary for people."""
+        """Yield the lines of the summary for people."""
         counts = (counted(self.sessions, "session"), counted(self.records, "record"), f"{self.damaged:,} damaged")
         yield f"{self.agent} {self.version or '(unknown version)'}: {', '.join(counts)}"
         for reason, count in sorted(self.problems.items()):
@@ -76,7 +76,7 @@ class FormatSummary:
                 version.shape.add(agent, record)
 
     def versions(self) -> Iterator[VersionSummary]:
-        """The summaries, by agent and version."""
+        """Yield the summaries, by agent and version."""
         for (agent, version), found in sorted(self._versions.items()):
             known = known_shapes().get(agent)
             new = new_in(found.shape, known) if known is not None else NewShape()

@@ -100,7 +100,7 @@ def _count(text: str) -> int:
 
 
 def event_name(word: str) -> str:
-    """The kind of event that an option names, by its canonical name."""
+    """Return the canonical name of the kind of event that an option names."""
     try:
         return find_kind(word).name
     except UsageError as error:
@@ -125,5 +125,5 @@ def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether the output goes to a terminal."""
+    """Return whether the output goes to a terminal."""
     return sys.stdout.isatty()

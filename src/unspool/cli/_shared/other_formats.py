@@ -1,4 +1,4 @@
-"""Writing sessions in the formats of other tools: to a file, a directory, a pipe or a collector."""
+"""Writes sessions in the formats of other tools: to a file, a directory, a pipe or a collector."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OtherFormat:
         self._roots = _Roots()
         self._left_out: dict[tuple[str, str], int] = {}
         self._stopped: UnspoolError | None = None
-        """Why writing stopped."""
+        """The error that stopped the writing."""
         self._options = Options(
             at=args.at, prompt=args.prompt, model=args.model, root_of=self._roots.root_of, left_out=self._count
         )
@@ -127,7 +127,7 @@ class OtherFormat:
             remark(f"Left out: {error}.")
 
     def _sessions(self, item: Chosen) -> Iterator[Session]:
-        """A session and the sub-agents in the same file. A request contains only the session that was named."""
+        """Load a session and the sub-agents in the same file. A request contains only the session that was named."""
         args = self._args
         found = item.catalog.load_all(item.ref, args.tip, args.branches, args.orphans)
         if self._format.is_request and len(args.sessions) == 1:
@@ -142,14 +142,14 @@ def _document(writer: Writer, session: Session) -> Iterator[bytes]:
 
 
 class _Roots:
-    """Finds the main session of a sub-agent, also if another sub-agent started it."""
+    """Finds the main session of a sub-agent, even if another sub-agent started it."""
 
     def __init__(self) -> None:
         self.catalog: Catalog | None = None
         self._parents: dict[str, str | None] | None = None
 
     def root_of(self, session: Session) -> str:
-        """The id of the main session."""
+        """Return the id of the main session."""
         name, parent = session.id, session.info.parent
         seen = {name}
         while parent is not None and parent not in seen:

@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def console(**options: Any) -> Console:
-    """The console of rich. A pipe has no width, so it gets a fixed one."""
+    """Return a rich console. A pipe has no width, so it gets a fixed one."""
     # Imported late: tab-separated columns and JSON do not need rich.
     from rich.console import Console
 
@@ -34,12 +34,12 @@ def console(**options: Any) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """One object on one line."""
+    """Print an object on one line."""
     sys.stdout.buffer.write(json_line(value))
 
 
 def json_line(value: Any) -> bytes:
-    """One object, with its `type` first. Session records and server responses already have one."""
+    """Encode an object as a line, with its `type` first. Session records and server responses already have one."""
     data = _encoder.encode(value)
     kind = type_of(value)
     if kind is not None:
@@ -61,7 +61,7 @@ def print_pieces(pieces: Iterable[RenderableType]) -> None:
 
 
 def short_id(id: str) -> str:
-    """Enough of an id to find the session. The end of a sub-agent's id names it, so it is not shortened."""
+    """Shorten an id so that it still identifies the session. The last part of a sub-agent's id is not shortened."""
     first, *own = id.split("/")
     # Some ids begin with a time, so sessions of the same minute share their first digits.
     return "/".join((first[:_SHORT], *own))

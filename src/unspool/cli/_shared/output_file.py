@@ -13,7 +13,7 @@ from ...store.private_files import replacing_private
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that gets its name when it is complete: Ctrl-C leaves the previous file, or none."""
+    """Open a file that replaces `path` only when it is complete: after Ctrl-C, the previous file is unchanged."""
     try:
         with replacing_private(path) as file:
             yield file

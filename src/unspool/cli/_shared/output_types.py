@@ -36,20 +36,20 @@ TYPES = {
     "change": "unspool.store.rows:Change",
 }
 """The struct of each type. They are imported when needed: most commands print only one of them."""
-_NAMES = {place: name for name, place in TYPES.items()}
+_NAMES = {path: name for name, path in TYPES.items()}
 
 
 def type_of(value: object) -> str | None:
-    """The `type` of a printed object; None if it has none, or already contains it."""
+    """Return the `type` of a printed object; None if it has none, or already contains it."""
     kind = type(value)
     return _NAMES.get(f"{kind.__module__}:{kind.__qualname__}")
 
 
 def output_schema() -> dict[str, Any]:
-    """The JSON Schema of `--json` output."""
+    """Return the JSON Schema of `--json` output."""
     import msgspec
 
-    structs = {name: _struct(place) for name, place in TYPES.items()}
+    structs = {name: _struct(path) for name, path in TYPES.items()}
     refs, definitions = msgspec.json.schema_components(structs.values(), ref_template="#/$defs/{name}")
     lines = []
     for name, ref in zip(structs, refs, strict=True):
@@ -64,6 +64,6 @@ def output_schema() -> dict[str, Any]:
     }
 
 
-def _struct(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _struct(path: str) -> Any:
+    module, _, name = path.partition(":")
     return getattr(import_module(module), name)

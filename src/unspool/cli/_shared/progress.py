@@ -14,10 +14,10 @@ _BETWEEN_SECONDS = 0.1
 
 
 def watched(items: Iterable[T], what: str, *, collects: bool = False) -> Iterator[T]:
-    """Yield the items, and show how many there were so far if it takes long.
+    """Yield the items, and show their number so far if it takes long.
 
     If the output goes to the same terminal, the line is only visible while the next item is found. With `collects`,
-    nothing is printed before the last item, so that it can stay.
+    nothing is printed before the last item, so the line can stay.
     """
     if not sys.stderr.isatty():
         yield from items

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 def quick_list(
     args: argparse.Namespace, keep: Filter, failures: Failures, limit: int | None
 ) -> list[SessionItem] | None:
-    """The sessions that pass the filter options; with a limit, the newest are among them.
+    """Return the sessions that pass the filter options; with a limit, at least the newest of them.
 
     None if there is no store, or too much has changed since the last sync. With `--stored`, the disk is not
-    looked at.
+    checked.
     """
     catalog = catalog_of(args)
     store = catalog.store
@@ -54,7 +54,7 @@ def quick_list(
 def _changed(
     catalog: Catalog, changes: DiskChanges, args: argparse.Namespace, keep: Filter, failures: Failures
 ) -> Iterator[SessionItem]:
-    """Sessions that are newer on disk than in the store."""
+    """Yield the sessions that are newer on disk than in the store."""
     for ref in changes.sessions.values():
         with failures.skipping(ref):
             item = listed(catalog, ref, keep, counts=args.events)
@@ -63,7 +63,7 @@ def _changed(
 
 
 def listed(catalog: Catalog, ref: SessionRef, keep: Filter, *, counts: bool) -> SessionItem | None:
-    """A session from disk, or from the store if its files are gone; None if it does not pass the filters."""
+    """Return a session from disk, or from the store if its files are gone; None if it does not pass the filters."""
     if not keep.takes(ref) or not keep.takes_peek(peek := catalog.peek(ref)):
         return None
     item = item_of_ref(ref, peek, catalog.gone_at(ref))
@@ -78,7 +78,7 @@ def listed(catalog: Catalog, ref: SessionRef, keep: Filter, *, counts: bool) -> 
 def _stored(
     store: Store, args: argparse.Namespace, keep: Filter, changes: DiskChanges | None, page: int | None
 ) -> Iterator[SessionItem]:
-    """All other sessions, the newest first, read in pages."""
+    """Yield all other sessions, newest first. They are read in pages."""
     wanted = replace(stored_filter(args), is_empty=False)
     for start in count(0, page or 1):
         rows = store.sessions.select(wanted, limit=page, offset=start)
@@ -102,7 +102,7 @@ def _stored(
 def _completed(
     item: SessionItem, row: SessionRow, files: list[FileRow], store: Store, args: argparse.Namespace, keep: Filter
 ) -> SessionItem:
-    """A session with the other columns of the list."""
+    """Add the other columns of the list to a session."""
     if args.events or keep.events:
         item.counts = {kind: row.counts[kind] for kind in BY_NAME if row.counts.get(kind)}
     if args.json:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SessionName(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Which session."""
+    """The name of a session."""
 
     agent: str
     name: str
@@ -57,7 +57,7 @@ class SessionItem(SessionName, kw_only=True, omit_defaults=True):
     tokens: int | None = None
     """All tokens without those of sub-agents, if requested and the session is in the store."""
     cost_usd: float | None = None
-    """What the API would have charged for them at list prices; left out if no price is known."""
+    """Their cost at the list prices of the API; left out if no price is known."""
 
 
 class EventItem(msgspec.Struct, kw_only=True):
@@ -93,17 +93,17 @@ class SentAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def project_name(path: str | None) -> str:
-    """The last part of the path of a project, for people."""
+    """Return the last part of the path of a project, for people."""
     return (path or "").replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def session_name(agent: str, name: str) -> SessionName:
-    """The name of a session."""
+    """Return the name of a session."""
     return SessionName(agent=agent, name=name)
 
 
 def item_of_ref(ref: SessionRef, peek: Peek, gone_at: datetime | None = None) -> SessionItem:
-    """A list item for a session on disk."""
+    """Return a list item for a session on disk."""
     project = peek.project
     return SessionItem(
         agent=ref.agent,
@@ -123,7 +123,7 @@ def item_of_ref(ref: SessionRef, peek: Peek, gone_at: datetime | None = None) ->
 
 
 def item_of_session(session: Session) -> SessionItem:
-    """A list item for a loaded session."""
+    """Return a list item for a loaded session."""
     info, project = session.info, session.info.project
     return SessionItem(
         agent=info.agent,
@@ -138,7 +138,7 @@ def item_of_session(session: Session) -> SessionItem:
 
 
 def item_of_row(row: SessionRow) -> SessionItem:
-    """A list item for a stored session."""
+    """Return a list item for a stored session."""
     return SessionItem(
         agent=row.agent,
         name=row.name,

@@ -23,12 +23,12 @@ def add_redaction(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def redactor_of(args: argparse.Namespace) -> Redactor | None:
-    """The redactor that the options ask for."""
+    """Return the redactor for the options; None without redaction."""
     return make_redactor(personal=args.redact_personal) if args.redact or args.redact_personal else None
 
 
 def describe_report(report: Report) -> Iterator[str]:
-    """A summary of what was redacted, without the secrets themselves."""
+    """Yield a summary of what was redacted, without the secrets themselves."""
     if not report.total:
         yield "Nothing was redacted."
         return
@@ -39,6 +39,6 @@ def describe_report(report: Report) -> Iterator[str]:
 
 
 def describe_secrets(count: int) -> str:
-    """A notice that an unredacted output contains secrets."""
+    """Return a notice that an unredacted output contains secrets."""
     values = counted(count, "secret")
     return f"The output contains {values}; --redact replaces them, and `unspool secrets` lists where they are."

@@ -1,4 +1,4 @@
-"""An agent's request as a terminal shows it before a person decides: complete, with every character visible."""
+"""Formats an agent's request for the terminal, before a person decides: complete, with every character visible."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HEADINGS = {
 }  # fmt: skip
 _MARGIN = "  │ "
 _CONTINUED = "  ┆ "
-"""Each line of a request has a margin, so that none can imitate a line of unspool. This one is for the rest of
-a line that does not fit."""
+"""Each line of a request has a margin, so that none can imitate output of unspool. This one marks the rest of a line
+that does not fit."""
 _NARROWEST = 20
 
 Json = dict[str, Any]
@@ -40,12 +40,12 @@ class Part(NamedTuple):
 
 
 def request_name(opened: Json) -> str:
-    """The name of a request for answers: its id and the beginning of its digest."""
+    """Return the name that identifies a request in answers: its id and the beginning of its digest."""
     return f"{exact_text(opened['asked']['id'])}:{opened['digest'][:DIGEST_SHOWN]}"
 
 
 def request_summary(request: Json) -> str:
-    """A request in one line, with its beginning and its end."""
+    """Summarise a request in one line, with its beginning and its end."""
     action, choices = request["action"], request["choices"]
     text = action.get("command") or (choices[0]["question"] if choices else "") or action.get("path")
     head, middle, tail = excerpt(text or request["title"], lines=_SUMMARY, characters=_SUMMARY)
@@ -54,7 +54,7 @@ def request_summary(request: Json) -> str:
 
 
 def request_lines(run: Json, opened: Json) -> Iterator[str]:
-    """A complete request, in lines that fit the terminal."""
+    """Yield a complete request, in lines that fit the terminal."""
     request = opened["asked"]
     heading = _HEADINGS.get(request["kind"], "asks")
     yield f"{exact_text(run['agent'])} {heading} (run {run['id']}, request {request_name(opened)})"
@@ -67,7 +67,7 @@ def request_lines(run: Json, opened: Json) -> Iterator[str]:
 
 
 def warning_lines(request: Json) -> list[str]:
-    """Warnings about characters in a request."""
+    """Return warnings about characters in a request."""
     return _warnings(list(_parts(request)))
 
 
@@ -94,7 +94,7 @@ def _parts(request: Json) -> Iterator[Part]:
 
 
 def _subject(request: Json) -> Iterator[Part]:
-    """The requested action: the change to each file, the command, the plan or the questions."""
+    """Yield the requested action: the change to each file, the command, the plan or the questions."""
     action, files, choices = request["action"], request["files"], request["choices"]
     for file in files:
         yield Part("file", file["path"])
@@ -121,16 +121,16 @@ def _question(number: int, choice: Json) -> Iterator[Part]:
     several = ", several answers are possible" if choice["multiple"] else ""
     header = f"{choice['header']}: " if choice["header"] else ""
     yield Part(f"question {number}{several}", header + choice["question"], is_prose=True)
-    for place, option in enumerate(choice["options"], 1):
+    for index, option in enumerate(choice["options"], 1):
         description = f": {option['description']}" if option["description"] else ""
-        yield Part(f"  {place}", option["label"] + description, is_prose=True)
+        yield Part(f"  {index}", option["label"] + description, is_prose=True)
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
 def _lines_of(part: Part) -> Iterator[str]:
-    """A short text beside its name, a longer one below it."""
+    """Yield the lines of a part: a short text next to its name, a longer one below it."""
     name = exact_text(part.name)
     shown = without_tabs(exact_text(part.text, prose=part.is_prose))
     if part.is_warning:
@@ -144,7 +144,7 @@ def _lines_of(part: Part) -> Iterator[str]:
 
 
 def _wrapped(line: str) -> Iterator[str]:
-    """A line with a margin, wrapped before the terminal would wrap it: the rest must not start at the edge."""
+    """Yield a line with a margin, wrapped to the terminal, which would otherwise continue it without a margin."""
     pieces = [line]
     if is_terminal():
         from rich.cells import chop_cells

@@ -1,4 +1,4 @@
-"""Which sessions a command works on: by name or by filter, on disk and in the store."""
+"""Selects the sessions that a command works on: by name or by filter, on disk and in the store."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def prepare(args: argparse.Namespace) -> None:
 
 
 def _is_filter(args: argparse.Namespace, word: str) -> bool:
-    """Whether a word is a filter, which then becomes the value of an option."""
+    """Return whether a word is a filter; if so, set the equivalent option."""
     found = _WORD.fullmatch(word)
     if found is None or Path(word).exists():
         return False
@@ -95,7 +95,7 @@ class Chosen(NamedTuple):
 
 
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The sessions a command works on: those named, or all, including those that only the store still has."""
+    """Yield the sessions a command works on: those named, or all, including those that only the store still has."""
     catalog = catalog_of(args)
     if not args.sessions:
         yield from (Chosen(catalog, ref) for ref in catalog.refs())
@@ -105,7 +105,7 @@ def choose(args: argparse.Namespace) -> Iterator[Chosen]:
 
 
 def choose_one(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The session a command works on. A directory must contain exactly one."""
+    """Yield the session a command works on. A directory must contain exactly one."""
     name = args.sessions[0]
     if _is_folder(name):
         count = sum(1 for _ in Library(name).refs())
@@ -116,7 +116,7 @@ def choose_one(args: argparse.Namespace) -> Iterator[Chosen]:
 
 
 def catalog_of(args: argparse.Namespace) -> Catalog:
-    """The sessions in the homes and the store that the options name. The store is closed when the command ends."""
+    """Return the catalog of the homes and the store in the options. The store is closed when the command ends."""
     library = Library(*args.home, evidence=_recorded)
     below = [root for _, root in library.homes()] if args.home and args.store is None else None
     catalog = Catalog(library, lambda: _existing_store(args.store), below=below)
@@ -125,7 +125,7 @@ def catalog_of(args: argparse.Namespace) -> Catalog:
 
 
 def _recorded(agent: str, session: str) -> list[RecordedDecision]:
-    """Decisions that were recorded while an agent ran. The reader is only imported with a session."""
+    """Return the decisions recorded for a session. Their reader is only imported when a session is loaded."""
     from ...store.decision_log import recorded_decisions
 
     return recorded_decisions(agent, session)
@@ -145,7 +145,7 @@ def _close(catalog: Catalog) -> None:
 
 
 def _existing_store(location: str | None) -> Store | None:
-    """The store, if there is one. If the default store is unreadable, sessions on disk can still be listed."""
+    """Open the store, if any. If the default store is unreadable, sessions on disk can still be listed."""
     is_default = location is None and not os.environ.get(STORE_VARIABLE)
     if is_default and not (data_folder() / STORE_NAME).exists():
         return None
@@ -226,14 +226,14 @@ class Filter:
         return self._kind in ("all", kind)
 
     def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
-        """The sessions that pass without being read; with a limit, only the newest of them, the newest first."""
+        """Yield the sessions that pass, without reading them in full; with a limit, only the newest, newest first."""
         passing = (item for item in chosen if self.takes(item.ref) and (not self.needs_peek or self._takes(item)))
         if self._limit is None:
             return passing
         return iter(sorted(passing, key=_last_active, reverse=True)[: self._limit])
 
     def _takes(self, item: Chosen) -> bool:
-        """An unreadable session passes, so that the error is reported when it is read."""
+        """Return whether a session passes. An unreadable one does, so that the error is reported when it is read."""
         try:
             peek = item.catalog.peek(item.ref)
         except Exception:
@@ -249,12 +249,12 @@ def _last_active(item: Chosen) -> datetime:
 
 
 def last_active(peek: Peek) -> datetime:
-    """When a session was last active, for sorting."""
+    """Return when a session was last active, for sorting."""
     return peek.ended_at or peek.started_at or _NEVER
 
 
 def stored_filter(args: argparse.Namespace) -> SessionFilter:
-    """The filter options for queries of the store."""
+    """Return the filter options as a filter for the store."""
     from ...store.filters import SessionFilter
 
     kind = getattr(args, "kind", None)

@@ -23,11 +23,11 @@ class ShownRequests:
 
     @property
     def is_any_open(self) -> bool:
-        """Whether a request was shown and waits for an answer."""
+        """Whether a request was shown and is waiting for an answer."""
         return bool(self._open)
 
     def show(self, opened: Json) -> int | None:
-        """Number a request; None if it was shown before and has not changed. A changed one gets a new number."""
+        """Return a number for a request, or None if it was shown before. A changed request gets a new number."""
         with self._lock:
             for number, known in list(self._open.items()):
                 if known["asked"]["id"] == opened["asked"]["id"]:
@@ -50,12 +50,12 @@ class ShownRequests:
             self._open = {number: each for number, each in self._open.items() if each["asked"]["id"] in ids}
 
     def line_was_typed(self) -> None:
-        """Note that a line of input was executed, or rejected."""
+        """Record that a line of input was executed or rejected."""
         with self._lock:
             self._since_line.clear()
 
     def pick(self, text: str) -> tuple[Json, str]:
-        """The request that a line refers to, and the rest of the line.
+        """Return the request that a line refers to, and the rest of the line.
 
         Without a number, it is the only open one. But if another one was shown while the line was being typed, the
         person may have meant that one, even if it is closed by now.

@@ -1,4 +1,4 @@
-"""The store, for commands that query it: opens it and brings it up to date first."""
+"""Opens the store for commands that query it, and brings it up to date first."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def warn_of_password(location: str | None) -> None:
 
 @contextmanager
 def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]:
-    """The store, after importing what is new on this computer.
+    """Open the store, after importing new and changed sessions of this computer.
 
-    A command that `writes` fails if the store is not writable. Others use what is stored, and say so.
+    A command that `writes` fails if the store is not writable. Others print a note and use the store as it is.
     """
     store = _open_to_sync(args, writes) if writes or not args.no_sync else open_store(args.store, read_only=True)
     try:
@@ -51,14 +51,14 @@ def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]
 
 
 def found_rows(store: Store, names: Iterable[str], *, is_exact: bool = False) -> list[SessionRow]:
-    """The stored sessions with these names."""
+    """Return the stored sessions with these names."""
     return [store.sessions.find(name, is_exact=is_exact) for name in names]
 
 
 def selected_rows(store: Store, args: argparse.Namespace) -> list[SessionRow]:
-    """The stored sessions that a command changes or writes: those named, or those that pass the filters.
+    """Return the stored sessions that a command changes or writes: those named, or those that pass the filters.
 
-    Without either it is none, because a command that removes sessions must not remove all of them by default.
+    Without names and filters, the list is empty: a command that removes sessions must not remove all by default.
     """
     if args.sessions:
         return found_rows(store, args.sessions, is_exact=True)

@@ -58,11 +58,11 @@ def _draw(columns: Sequence[Column], rows: list[list[str]]) -> None:
     shown = fit(columns, widths, out.width)
     for number, row in enumerate([headers, *rows]):
         line = Text()
-        for place, width in shown.items():
+        for index, width in shown.items():
             # Text, not markup: a title may contain anything.
-            cell = Text(row[place], columns[place].style if number else "bold")
+            cell = Text(row[index], columns[index].style if number else "bold")
             cell.truncate(width, overflow="ellipsis")
-            cell.align("right" if columns[place].right else "left", width)
+            cell.align("right" if columns[index].right else "left", width)
             line.append_text(cell).append(" " * _GAP)
         line.rstrip()
         # Text that still does not fit wraps to the next line, so nothing is lost.
@@ -70,7 +70,7 @@ def _draw(columns: Sequence[Column], rows: list[list[str]]) -> None:
 
 
 def fit(columns: Sequence[Column], widths: Sequence[int], available: int) -> dict[int, int]:
-    """The columns to show, by position, with their widths."""
+    """Return the columns to show, by index, with their widths."""
     narrow = [
         width if column.shrinks_to is None else min(width, max(column.shrinks_to, len(column.header)))
         for column, width in zip(columns, widths, strict=True)
@@ -81,9 +81,9 @@ def fit(columns: Sequence[Column], widths: Sequence[int], available: int) -> dic
         del shown[droppable.pop(0)]
     spare = max(0, available - sum(shown.values()) - _GAP * (len(shown) - 1))
     # Narrow columns get their width first, so that a long title does not cut a short project.
-    wanting = sorted(shown, key=lambda place: widths[place] - shown[place])
-    for left, place in zip(range(len(wanting), 0, -1), wanting, strict=True):
-        more = min(widths[place] - shown[place], spare // left)
-        shown[place] += more
+    wanting = sorted(shown, key=lambda index: widths[index] - shown[index])
+    for left, index in zip(range(len(wanting), 0, -1), wanting, strict=True):
+        more = min(widths[index] - shown[index], spare // left)
+        shown[index] += more
         spare -= more
     return shown

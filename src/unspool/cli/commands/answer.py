@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answers(chosen: ChosenRequest, args: argparse.Namespace) -> dict[str, list[str]]:
-    """The answers by question; empty if the person cancels."""
+    """Return the answers by question; empty if the person cancels."""
     questions: list[Json] = chosen.opened["asked"]["choices"]
     given = args.choose or args.text
     if given is None:
@@ -81,7 +81,7 @@ def _ask_each(chosen: ChosenRequest, questions: list[Json], *, as_json: bool) ->
 
 
 def options_in(question: Json, text: str, *, own_words: bool = False) -> list[str]:
-    """The labels of the options that a text selects by number or label."""
+    """Return the labels of the options that a text selects by number or label."""
     labels = [option["label"] for option in question["options"]]
     if text in labels:
         return [text]

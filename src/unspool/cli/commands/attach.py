@@ -77,10 +77,10 @@ class Attached:
             "remarked": lambda event: self._print(f"· {harmless(event['text'])}"),
         }
 
-    # --- what happens ---
+    # --- events of the agent ---
 
     def follow(self, since: int, *, until_idle: bool = False) -> int:
-        """Show what the agent does until it ends, or until it is idle if `until_idle` is set and nobody can type."""
+        """Show the agent's events until it ends; with `until_idle` and without a terminal, until it is idle."""
         try:
             return self._follow(since, until_idle)
         except KeyboardInterrupt:
@@ -171,7 +171,7 @@ class Attached:
             waiting = counted(len(event["messages"]), "message")
             self._print(f"· {waiting} waiting since the interrupt: type `w send`, `w hold` or `w discard`")
 
-    # --- what is typed ---
+    # --- input of the person ---
 
     def _read_input(self) -> None:
         for line in sys.stdin:
@@ -179,7 +179,7 @@ class Attached:
             try:
                 if text == "q":
                     self._has_quit = True
-                    # The other thread waits for the next event, which may never come.
+                    # The other thread is waiting for the next event, which may never come.
                     os.kill(os.getpid(), signal.SIGINT)
                     return
                 if text:
@@ -238,7 +238,7 @@ def _because(error: str | None) -> str:
 
 
 def _from_person(message: dict[str, Any]) -> str:
-    """A message to the agent, sent or queued."""
+    """Format a message to the agent, sent or queued."""
     waits = " (after this turn)" if message.get("state") == "queued" else ""
     sender = "" if message["who"] == who() else f" (from {harmless(message['who'])})"
     return f"{to_agent(message['text'])}{sender}{waits}"

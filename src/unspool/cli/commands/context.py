@@ -36,7 +36,7 @@ class MessageContext(msgspec.Struct, kw_only=True, omit_defaults=True):
     message_indices: list[int] = []
     """With `--at`: the messages in the context."""
     reply: ReplyLists | None = None
-    """With `--each`: what the model replied."""
+    """With `--each`: the model's reply."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -131,10 +131,10 @@ def _print_messages(session: Session, index: int, context: Context) -> None:
     if not context.recorded:
         out.print(Text("The agent had replaced its context with a summary that is not in the log.", "yellow"))
     omitted = set(context.omitted_calls)
-    for place in context.message_indices:
-        message = session.messages[place]
+    for number in context.message_indices:
+        message = session.messages[number]
         words = " | ".join(_shown(block, omitted) for block in message.blocks)
-        line = Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150))
+        line = Text.assemble((f"#{number:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150))
         out.print(line, soft_wrap=not is_terminal())
 
 

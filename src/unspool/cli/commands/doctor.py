@@ -44,7 +44,7 @@ class FileReport(msgspec.Struct, omit_defaults=True, kw_only=True):
     damaged: int
     """Lines that are not intact records."""
     problems: dict[str, int]
-    """How many problems of each kind: torn, salvaged, unknown-record, missing-parent, …"""
+    """The number of problems of each kind: torn, salvaged, unknown-record, missing-parent, …"""
     orphans: int
     places: list[m.Problem]
     records: dict[str, int]
@@ -124,7 +124,7 @@ def _summarize(args: argparse.Namespace) -> int:
 
 
 def _on_disk(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The sessions with files to check. `unspool verify` checks sessions that are only in the store."""
+    """Yield the sessions with files to check. `unspool verify` checks sessions that are only in the store."""
     for item in choose(args):
         if not item.ref.gone:
             yield item
@@ -137,15 +137,15 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileRepor
     for catalog, ref in keep.apply(_on_disk(args)):
         with failures.skipping(ref):
             for session in filter(keep.takes_session, catalog.load_all(ref)):
-                for place, file in enumerate(session.info.files):
+                for index, file in enumerate(session.info.files):
                     if file.role == "log":
-                        yield _report(session, place, file)
+                        yield _report(session, index, file)
     if not args.sessions:
         yield from (_unlisted(*found) for found in not_listed(Library(*args.home)))
 
 
 def _unlisted(agent: str, path: Path, why: str) -> FileReport:
-    """The report on a path that is not listed as a session."""
+    """Return the report on a path that is not listed as a session."""
     missing = "the contents of this folder are missing; check its permissions" if path.is_dir() else "left out"
     problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
     return FileReport(
@@ -161,10 +161,10 @@ def _unlisted(agent: str, path: Path, why: str) -> FileReport:
     )
 
 
-def _report(session: Session, place: int, file: m.LogFile) -> FileReport:
-    problems = [problem for problem in session.problems if _file_of(problem, session) == place]
+def _report(session: Session, index: int, file: m.LogFile) -> FileReport:
+    problems = [problem for problem in session.problems if _file_of(problem, session) == index]
     problems.sort(key=lambda problem: problem.source.offset if problem.source is not None else 0)
-    where = {message.index for message in session.messages if message.source.file == place}
+    where = {message.index for message in session.messages if message.source.file == index}
     return FileReport(
         path=file.path,
         session=session_name(session.agent, session.id),
@@ -179,7 +179,7 @@ def _report(session: Session, place: int, file: m.LogFile) -> FileReport:
 
 
 def _file_of(problem: m.Problem, session: Session) -> int:
-    """The file of a problem: that of its line or message, or the first one."""
+    """Return the index of the file of a problem: that of its line or message, or the first one."""
     if problem.source is not None:
         return problem.source.file
     return session.messages[problem.message_index].source.file if problem.message_index is not None else 0

@@ -73,7 +73,7 @@ def _events(sessions: Iterable[Chosen], keep: Filter, kinds: frozenset[str], fai
 
 
 def events_of(session: Session) -> Iterator[EventItem]:
-    """All events of a session, each with its description."""
+    """Yield all events of a session, each with its description."""
     item = item_of_session(session)
     for kind, event in iter_events(session):
         index = kind.index_of(event)

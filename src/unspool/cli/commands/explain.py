@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 
 
 class MessageExplanation(msgspec.Struct, kw_only=True):
-    """What the record says about one message, and why."""
+    """The recorded facts about one message, and how they were derived."""
 
     session: SessionName
     versions: list[str]
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 def _lines(found: Explanation) -> Iterator[str]:
     versions = ", ".join(found.versions) or "unknown version"
     yield f"message {found.message_index} of {found.session} ({found.agent} {versions})"
-    yield f"  {_place(found.line)}"
+    yield f"  {_location(found.line)}"
     for fact in found.facts:
         yield ""
         yield from _fact(fact)
@@ -85,8 +85,8 @@ def _fact(fact: Fact) -> Iterator[str]:
         if text:
             yield f"  {word:<10} {text}"
     for line in fact.lines:
-        yield f"  {'from':<10} #{line.message_index}, {_place(line)}"
+        yield f"  {'from':<10} #{line.message_index}, {_location(line)}"
 
 
-def _place(line: Line) -> str:
+def _location(line: Line) -> str:
     return f"{line.path}:{line.line} (byte {line.offset})"

@@ -172,16 +172,16 @@ def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
 
 
 def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The page of the session, without the sub-agents in the same file."""
-    for place, (_, page) in enumerate(groupby(pieces, key=itemgetter(0))):
-        if place:
+    """Yield the page of the session, without the sub-agents in the same file."""
+    for index, (_, page) in enumerate(groupby(pieces, key=itemgetter(0))):
+        if index:
             remark("Sub-agents in the same file are left out; use -o DIR/ to write a page for each.")
             return
         yield from page
 
 
 def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
-    """The output for a session and the sub-agents in the same file."""
+    """Yield the output for a session and the sub-agents in the same file."""
     redactor: Redactor | None = args.redactor
     pieces = _complete_pieces(args, item, keep)
     if redactor is None or args.format not in _FOR_PROGRAMS:
@@ -193,7 +193,7 @@ def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Pi
 
 
 def _complete_pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
-    """The same, but JSON is not redacted yet."""
+    """Yield the same, but with secrets in JSON formats, which are redacted afterwards."""
     catalog, ref = item
     if args.format == "stream" and not keep.events:
         id, is_wanted = ref.id, True
@@ -226,7 +226,7 @@ class _Notices:
         """The placeholders of all secrets that were written."""
 
     def of(self, session: Session) -> str:
-        """The notice for a session."""
+        """Return the notice for a session."""
         findings = find_in_session(session, self._redactor)
         if self._is_redacted:
             return describe_redacted(findings)

@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
     out = console()
     # Lines are not cut in a pipe.
     options: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if is_terminal() else {"soft_wrap": True}
-    for place, (lineage, family) in enumerate(families):
-        if place:
+    for index, (lineage, family) in enumerate(families):
+        if index:
             out.print()
         for line in _lines(lineage, family):
             out.print(line, **options)
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_sessions(store: Store, rows: list[SessionRow]) -> Iterator[tuple[Lineage, Family]]:
-    """The families of some sessions, without duplicates."""
+    """Yield the families of some sessions, without duplicates."""
     shown: set[SessionKey] = set()
     for row in rows:
         key = SessionKey(row.agent, row.name)
@@ -72,7 +72,7 @@ def _of_sessions(store: Store, rows: list[SessionRow]) -> Iterator[tuple[Lineage
 
 
 def _of_all(store: Store, filter: SessionFilter) -> Iterator[tuple[Lineage, Family]]:
-    """The families with a session that passes a filter, the newest first."""
+    """Yield the families with a session that passes a filter, newest first."""
     lineage = load_lineage(store)
     passing = {SessionKey(row.agent, row.name) for row in store.sessions.select(filter)}
     for family in list(lineage.families())[::-1]:
@@ -87,7 +87,7 @@ def _lines(lineage: Lineage, family: Family) -> Iterator[Text]:
 
 
 def _branch(row: OutlineRow) -> str:
-    """The characters that connect a session with the one above it."""
+    """Return the characters that connect a session with the one above it."""
     if not row.lasts:
         return ""
     lines = "".join("   " if last else "│  " for last in row.lasts[:-1])
@@ -117,7 +117,7 @@ def _more(edges: list[LineageEdge]) -> Iterator[tuple[str, str]]:
 
 
 def _how(edge: LineageEdge) -> str:
-    """How a session is related to another one, with the evidence, and the confidence if it is below 1."""
+    """Describe a relation to another session, with the evidence, and the confidence if it is below 1."""
     if edge.kind == "subagent" and edge.confidence >= 1:
         return "sub-agent"
     details = [one_line(edge.evidence, 60)] if edge.evidence else []

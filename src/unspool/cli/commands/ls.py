@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
     elif items:
         shown = {_COST: args.cost, _EVENTS: bool(args.events or keep.events)}
         columns = [AGENT, SESSION, LAST_ACTIVE, *(column for column in _COLUMNS if shown.get(column, True))]
-        places = [0, 1, 2, *(place for place, column in enumerate(_COLUMNS, 3) if shown.get(column, True))]
+        indexes = [0, 1, 2, *(index for index, column in enumerate(_COLUMNS, 3) if shown.get(column, True))]
         rows = (_cells(item, cost) for item, cost in zip(items, costs, strict=True))
-        print_table(columns, ([row[place] for place in places] for row in rows))
+        print_table(columns, ([row[index] for index in indexes] for row in rows))
         if is_terminal():
             remark(_total(len(items), len(found) if is_all else None))
     else:
@@ -104,7 +104,7 @@ def _total(shown: int, total: int | None) -> str:
 def _found(
     args: argparse.Namespace, keep: Filter, failures: Failures, limit: int | None
 ) -> tuple[list[SessionItem], bool]:
-    """The sessions that pass, and whether these are all: with a limit, old ones may be left out."""
+    """Return the sessions that pass, and whether these are all: with a limit, old ones may be left out."""
     if not (args.sessions or args.all or (args.home and not args.samples)):
         quick = quick_list(args, keep, failures, limit)
         if quick is not None:
@@ -126,7 +126,7 @@ def _items(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterat
 
 
 def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[SessionItem]:
-    """Files without a conversation, which are not sessions."""
+    """Yield files without a conversation, which are not sessions."""
     for agent, path in without_conversation(Library(*args.home)):
         if keep.takes_agent(agent):
             log = AGENTS[agent].log(path)
@@ -145,7 +145,7 @@ def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[SessionItem]:
 
 
 def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:
-    """Sessions, each followed by the sub-agents in its file if they are requested."""
+    """Yield sessions, each followed by the sub-agents in its file if they are requested."""
     for chosen in choose(args):
         yield chosen
         if keep.takes_kind("subagent"):

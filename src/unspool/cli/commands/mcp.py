@@ -155,7 +155,7 @@ def _http(args: argparse.Namespace) -> McpConnection:
 
 
 def _options(args: argparse.Namespace) -> list[str]:
-    """The options of this command that the agent should also use."""
+    """Return the options of this command that the agent should also use."""
     flags = ("samples", "no_sync", "all_projects", "with_secrets")
     found = [f"--{flag.replace('_', '-')}" for flag in flags if getattr(args, flag)]
     if not args.samples:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _brief(opened: dict[str, Any]) -> list[str]:
-    """An open request, with the name for answering it."""
+    """Format an open request, with the name for answering it."""
     request = opened["asked"]
     return [
         f"    {request_name(opened)}  {request_summary(request)}",

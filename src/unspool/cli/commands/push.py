@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 
 
 class PushReport(msgspec.Struct, kw_only=True):
-    """What was copied to another store."""
+    """The result of copying sessions to another store."""
 
     new: int
     changed: int
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def _source(location: str | None) -> Iterator[Store | None]:
-    """The store with sessions that were deleted from disk, if there is one."""
+    """Open the store with sessions that were deleted from disk, if any."""
     try:
         store = open_store(location, read_only=location is None)
     except NotFoundError:
@@ -110,5 +110,5 @@ def _push_redacted(args: argparse.Namespace, target: Store, redactor: Redactor) 
 
 
 def _shown(location: str) -> str:
-    """A store without its password."""
+    """Return the address of a store without its password."""
     return location.rpartition("@")[2] if "://" in location else location

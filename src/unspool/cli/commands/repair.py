@@ -24,7 +24,7 @@ EXAMPLES = """examples:
 
 
 class SessionRepair(msgspec.Struct, kw_only=True):
-    """What was changed in a copy of a session."""
+    """The result of a repair: the files of the copy and the changes in it."""
 
     session: SessionName
     files: list[RepairedFile]
@@ -74,4 +74,4 @@ def _print(done: Repair) -> None:
         print(f"{count:>5}  {what} (could not be repaired)")
     agent = AGENTS[done.agent].info
     command = shlex.join(part.replace("{id}", done.session) for part in agent.resume)
-    remark(f"To continue it, copy it to the same place below ~/{agent.folder}, then run: {command}")
+    remark(f"To continue it, copy it to the same path below ~/{agent.folder}, then run: {command}")

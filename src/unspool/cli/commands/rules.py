@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not found:
         remark("Your decisions suggest no rules yet.")
-    for place, suggestion in enumerate(found):
-        if place:
+    for index, suggestion in enumerate(found):
+        if index:
             print()
         print("\n".join(map(harmless, _lines(suggestion))))
     return 0

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _names() -> list[str]:
-    """The agents that can be run; the first is the default."""
+    """Return the agents that can be run; the first is the default."""
     return [name for name, agent in AGENTS.items() if agent.info.driver is not None]
 
 

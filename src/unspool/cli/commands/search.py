@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _query(args: argparse.Namespace) -> Query:
-    """The query: words, filters among them, and filters given as options."""
+    """Return the query: words, filters among them, and filters given as options."""
     since, until = parse_time(args.since), parse_time(args.until)
     is_filtered = args.agent or args.project or since or until
     has_words = args.query or not (args.regex or is_filtered)
@@ -142,7 +142,7 @@ def _show(args: argparse.Namespace, found: Found) -> None:
 
 
 def resume_command(row: SessionRow) -> str | None:
-    """The command that continues a session, if possible: its files must exist, and be on this machine."""
+    """Return the command that continues a session; None if its files are gone or it is a sub-agent."""
     template = AGENTS[row.agent].info.resume if row.agent in AGENTS else ()
     if not template or row.kind != "main" or row.gone_at is not None:
         return None
@@ -171,8 +171,8 @@ def _print(found: Found, resume: str | None) -> None:
 
 def _lines(hits: list[Hit]) -> Iterator[Text]:
     for hit in hits:
-        place = (f"  #{hit.message_index:<5} {hit.field:<8} ", "dim")
-        yield Text.assemble(place, _marked(hit.snippet))
+        prefix = (f"  #{hit.message_index:<5} {hit.field:<8} ", "dim")
+        yield Text.assemble(prefix, _marked(hit.snippet))
 
 
 def _marked(snippet: Snippet) -> Text:

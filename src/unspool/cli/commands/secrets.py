@@ -39,9 +39,9 @@ class FoundSecret(msgspec.Struct, kw_only=True):
     session: SessionName
     """The session."""
     kind: str
-    """What it is."""
+    """The kind of secret."""
     placeholder: str
-    """What it is replaced with: the same placeholder for the same secret, in every session."""
+    """The placeholder that replaces it, which is the same in every session."""
     message_index: int | None
     """The first message that contains it; None if it is only in the metadata of the session."""
     timestamp: datetime | None
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _secrets(item: Chosen, keep: Filter, redactor: Redactor) -> Iterator[FoundSecret]:
-    """The secrets of a session and the sub-agents in the same file."""
+    """Yield the secrets of a session and the sub-agents in the same file."""
     catalog, ref = item
     found: dict[str, FoundSecret] = {}
     is_wanted = True
@@ -112,6 +112,6 @@ def _note(
 
 
 def _row(secret: FoundSecret) -> tuple[str, ...]:
-    place = "" if secret.message_index is None else f"#{secret.message_index}"
+    number = "" if secret.message_index is None else f"#{secret.message_index}"
     agent, name = secret.session.agent, short_id(secret.session.name)
-    return local(secret.timestamp), secret.placeholder, agent, name, place, str(secret.count)
+    return local(secret.timestamp), secret.placeholder, agent, name, number, str(secret.count)

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warn_of_open_folder(folder: Path) -> None:
-    """Others cannot read the files in it, but they can see the names, and may be able to replace the files."""
+    """Warn if other users can enter a folder: they can see the names of its files, and may be able to replace them."""
     if is_open_to_others(folder):
         remark(f"Other users can enter {folder}, where unspool keeps its token and what agents did.")
         remark(f"Run: chmod 700 {shlex.quote(str(folder))}")

@@ -31,7 +31,7 @@ EXAMPLES = """examples:
 
 
 class ShareReport(msgspec.Struct, kw_only=True):
-    """What was written, and what was redacted."""
+    """The files that were written, and a report of what was redacted."""
 
     files: list[str]
     """The pages. Empty with `--check`."""
@@ -117,7 +117,7 @@ def _written(args: argparse.Namespace, pages: Iterator[_Page]) -> Iterator[Path]
 
 
 def _folder(folder: Path, pages: Iterable[_Page]) -> Iterator[Path]:
-    """A page for each session, and an index of them."""
+    """Write a page for each session, and an index of them."""
     from ...render.html import IndexRow, render_index
 
     rows: dict[str, IndexRow] = {}
@@ -131,7 +131,7 @@ def _folder(folder: Path, pages: Iterable[_Page]) -> Iterator[Path]:
 
 
 def _free_name(session: Session, taken: Container[str]) -> str:
-    """A name for the page of a session. A copy of a home directory has the same ids."""
+    """Return an unused name for the page of a session. Copies of a home directory have the same ids."""
     stem = safe_name(session.id)
     stem = f"{stem}-session" if stem == "index" else stem
     names = chain([f"{stem}.html"], (f"{stem}-{number}.html" for number in count(2)))

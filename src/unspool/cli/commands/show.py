@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
-    """The session, followed by the sub-agents in the same file."""
+    """Yield the session, followed by the sub-agents in the same file."""
     for catalog, ref in choose_one(args):
         # Message numbers are those of the whole record, so that they work with `context --at`.
         for session in catalog.load_all(ref, args.tip, "all", args.orphans):

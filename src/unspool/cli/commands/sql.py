@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the query and print the answer."""
+    """Run the query and print the result."""
     from ...data.sql import find_question, questions, run_on_lake, run_on_tables
 
     if args.list:
@@ -67,21 +67,21 @@ def run(args: argparse.Namespace) -> int:
     from ...data.tables import Tables
 
     with opened(args) as store:
-        # Before the query: texts that it splits could not be redacted afterwards.
+        # Redacted before the query: parts of a text could not be redacted afterwards.
         _print(args, run_on_tables(Tables([Stored(store, redactor=redactor)]), sql))
     return 0
 
 
-def _print(args: argparse.Namespace, answer: pa.RecordBatchReader) -> None:
+def _print(args: argparse.Namespace, result: pa.RecordBatchReader) -> None:
     if args.parquet is not None:
         from pyarrow import parquet
 
-        with parquet.ParquetWriter(args.parquet, answer.schema, compression="zstd") as file:
-            for batch in answer:
+        with parquet.ParquetWriter(args.parquet, result.schema, compression="zstd") as file:
+            for batch in result:
                 file.write_batch(batch)
         return
-    names = answer.schema.names
-    rows = (row for batch in answer for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    names = result.schema.names
+    rows = (row for batch in result for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     if args.json:
         for row in rows:
             print_json(dict(zip(names, row, strict=True)))

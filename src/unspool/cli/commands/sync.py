@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _only(args: argparse.Namespace) -> SessionTest | None:
-    """A test for the sessions to import; None for all."""
+    """Return a test for the sessions to import; None for all."""
     keep = Filter(args)
     named = {(ref.agent, ref.id) for _, ref in choose(args)} if args.sessions else None
     if named is None and not (args.agent or keep.needs_peek):

@@ -160,7 +160,7 @@ def _print_session(store: Store, prices: PriceTable, row: SessionRow, args: argp
     if args.json:
         print_json(UsageOfSession(session=session_name(row.agent, row.name), usage=found, turns=turns))
         return
-    rows = [[_place(turn), *_numbers(turn.replies, turn.tokens, turn.cost)] for turn in turns]
+    rows = [[_turn_name(turn), *_numbers(turn.replies, turn.tokens, turn.cost)] for turn in turns]
     rows += [[f"sub-agent {one.session}", *_numbers(one.replies, one.tokens, one.cost)] for one in found.subagents]
     replies = sum(turn.replies for turn in turns) + sum(one.replies for one in found.subagents)
     rows.append(["total", *_numbers(replies, found.total_tokens, found.total)])
@@ -172,5 +172,5 @@ def _print_session(store: Store, prices: PriceTable, row: SessionRow, args: argp
     _remark_on(found.unpriced_models)
 
 
-def _place(turn: TurnUsage) -> str:
+def _turn_name(turn: TurnUsage) -> str:
     return f"#{turn.message_index}" if turn.message_index is not None else "before the first prompt"

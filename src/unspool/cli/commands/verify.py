@@ -94,8 +94,8 @@ def _verify_store(args: argparse.Namespace) -> StoreVerification | None:
 
 def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -> tuple[Store, StoreVerification]:
     """Rebuild a damaged database from its readable part and from the disk; return what is still missing."""
-    place = Path(store.location)
-    new = place.with_name(f"{place.name}-rebuilt")
+    damaged = Path(store.location)
+    new = damaged.with_name(f"{damaged.name}-rebuilt")
     for path in (new, *(new.with_name(new.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
         path.unlink(missing_ok=True)
     with store.exclusive():
@@ -103,7 +103,7 @@ def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -
             copy_readable(store, target)
             target.database.optimize()
         store.close()
-        kept = put_in_place(new, place)
+        kept = put_in_place(new, damaged)
     rebuilt = open_store(args.store)
     sync(rebuilt, args.home)
     again = Verifier(rebuilt).run()
@@ -115,7 +115,7 @@ def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -
 
 
 def _existing_store(location: str | None) -> Store | None:
-    """The store; writable if possible, to add checksums to data of earlier versions. None if there is none."""
+    """Open the store, writable if possible, to add checksums to data of earlier versions. None if there is none."""
     try:
         readable = open_store(location, read_only=True)
     except NotFoundError:

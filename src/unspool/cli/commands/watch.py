@@ -45,14 +45,14 @@ def run(args: argparse.Namespace) -> int:
                 if args.json:
                     print_json(entry)
                 else:
-                    for line in _told(store, entry):
+                    for line in _lines(store, entry):
                         print(line, flush=True)
     finally:
         store.close()
     return 0
 
 
-def _told(store: Store, entry: Change) -> Iterator[str]:
+def _lines(store: Store, entry: Change) -> Iterator[str]:
     data = msgspec.json.decode(entry.data)
     row = store.sessions.get(entry.session) if entry.session is not None else None
     name = f"{row.agent} {short_id(row.name)}" if row is not None else f"{data.get('agent', '')} {data.get('name', '')}"
@@ -66,7 +66,7 @@ def _told(store: Store, entry: Change) -> Iterator[str]:
 
 
 def _more(data: dict[str, Any]) -> str:
-    """The details of a change as a short text."""
+    """Return the details of a change as a short text."""
     if "events" in data:
         return ": " + ", ".join(f"{event['kind']} at #{event['message_index']}" for event in data["events"][:5])
     if "count" in data:

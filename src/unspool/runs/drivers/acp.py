@@ -1,7 +1,7 @@
-"""The driver of agents that speak the Agent Client Protocol: JSON-RPC in lines over standard input and output.
+"""The driver for agents that use the Agent Client Protocol: JSON-RPC over standard input and output, one per line.
 
-Messages wait for the end of the current turn. The protocol has no field for the reason of a denial: if there is one,
-it goes to the model as the next message. How an agent is started and what its tool calls mean is up to a subclass.
+Messages wait for the end of the current turn. The protocol has no field for the reason of a denial, so the reason is
+sent to the model as the next message. Subclasses define how an agent is started and what its tool calls mean.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class AcpDriver(AcpAgent, Driver):
         pending.chosen.set_result(option.option_id if option is not None else None)
         if verdict == "deny" and reason:
             self._turns.queue.push_first(reason)
-            self._emit(Notice(f"{self.title} cannot take a reason with an answer; the model gets it as a message."))
+            self._emit(Notice(f"{self.title} cannot receive a reason with an answer; the model gets it as a message."))
 
     async def set_mode(self, mode: str) -> None:
         """Change how much the agent may do without asking."""
@@ -171,7 +171,7 @@ class AcpDriver(AcpAgent, Driver):
     async def _launch(
         self, command: Sequence[str], connection_class: type[Connection]
     ) -> tuple[AcpConnection, str | None]:
-        """Start the process and a session in it; nothing is left running if that fails. Returns the agent's version."""
+        """Start the process and a session in it; return the connection and the version. A failure stops the process."""
         connection = AcpConnection(self.title, connection_class, self._handle)
         self._connection = connection
         await connection.open(sandboxed(command, self.spec), self.spec.folder, self.environment(), self.spec.mark)
@@ -240,8 +240,8 @@ class AcpDriver(AcpAgent, Driver):
     async def _wait_for_replay(self, mode: str | None) -> None:
         """Wait until the past conversation has been replayed, which continues after the call to load it returns.
 
-        A busy agent can be silent for a while before it starts. It answers another call only after the replay has
-        started, so one is made first: to set the mode that it has anyway.
+        A busy agent can be silent for a while before the replay. It responds to another call only after the replay has
+        started, so this makes one that has no effect: it sets the current mode again.
         """
         if mode is not None:
             with contextlib.suppress(UnspoolError):
@@ -268,7 +268,7 @@ class AcpDriver(AcpAgent, Driver):
 
     @property
     def _is_running(self) -> bool:
-        """Whether the agent accepts messages: nobody is stopping it, and it has not exited as far as is known."""
+        """Whether the agent accepts messages: it is not being stopped, and is not known to have exited."""
         is_open = self._connection is not None and not self._connection.process.is_silent
         return is_open and not (self._life.has_exited or self._life.is_stopping)
 

@@ -1,4 +1,4 @@
-"""A process that speaks the Agent Client Protocol, and calls to it."""
+"""A connection to a process over the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Handler = Callable[[str, Any, bool], Awaitable[Any]]
 
 
 def load_connection_class(extra: str) -> type[Connection]:
-    """The connection of the protocol's own package."""
+    """Import the connection class of the protocol's own package."""
     try:
         from acp.connection import Connection
     except ImportError as error:
@@ -34,7 +34,7 @@ def load_connection_class(extra: str) -> type[Connection]:
 
 
 class AgentGoneError(UnspoolError):
-    """The agent exited before it answered a call."""
+    """The agent exited before it responded to a call."""
 
 
 class AcpConnection:
@@ -54,12 +54,12 @@ class AcpConnection:
         self._connection = self._connection_class(self._handler, _Transport(self.process, self._messages))
 
     async def close(self) -> None:
-        """Close the connection, which fails all calls that are waiting."""
+        """Close the connection; all pending calls fail."""
         if self._connection is not None:
             await self._connection.close()
 
     async def call(self, method: str, params: Params, seconds: float | None = CALL_SECONDS) -> Params:
-        """Call a method; `seconds` is None for a turn, which may take as long as it likes."""
+        """Call a method and return its result. `seconds` is None for a turn, which has no time limit."""
         from acp import RequestError
 
         assert self._connection is not None
@@ -69,7 +69,7 @@ class AcpConnection:
         except RequestError as error:
             raise UnspoolError(_describe_error(self.title, method, error)) from error
         except TimeoutError as error:
-            raise UnspoolError(f"{self.title} did not answer within {seconds:g} s ({method})") from error
+            raise UnspoolError(f"{self.title} did not respond within {seconds:g} s ({method})") from error
         except ConnectionError as error:
             raise AgentGoneError(f"{self.title} has exited") from error
         return result if isinstance(result, dict) else {}
@@ -97,7 +97,7 @@ class _Transport:
         self._process.write(_encode(message))
 
     async def receive(self) -> Params | None:
-        """The next message; None when there are no more."""
+        """Return the next message; None if there are no more."""
         return await self._messages.get()
 
     async def close(self) -> None:
@@ -118,17 +118,17 @@ def _describe_error(title: str, method: str, error: Any) -> str:
 
 
 def text_or_none(value: object) -> str | None:
-    """A value if it is text."""
+    """Return a value if it is text."""
     return value if isinstance(value, str) else None
 
 
 def object_at(params: Params, key: str) -> Params:
-    """A field if it is an object, otherwise an empty one."""
+    """Return a field if it is an object, otherwise an empty one."""
     value = params.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def objects_at(params: Params, key: str) -> list[Params]:
-    """The objects in a field if it is a list."""
+    """Return the objects in a field if it is a list."""
     value = params.get(key)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

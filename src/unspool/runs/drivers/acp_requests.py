@@ -1,4 +1,4 @@
-"""Permission requests of agents that speak the Agent Client Protocol."""
+"""Permission requests of agents that use the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PermissionParams(msgspec.Struct, rename="camel"):
 
 
 class PendingPermission(NamedTuple):
-    """A permission request that waits for an answer."""
+    """A permission request that is waiting for an answer."""
 
     options: list[PermissionOption]
     chosen: asyncio.Future[str | None]
@@ -59,11 +59,11 @@ class AcpPermissions:
         self._pending = PendingRequests[PendingPermission]("request", emit)
 
     def new_id(self) -> str:
-        """An id for the next request."""
+        """Return an id for the next request."""
         return self._pending.new_id()
 
     async def ask(self, request: PermissionRequest, options: list[PermissionOption]) -> dict[str, Any]:
-        """Show a request and wait for its answer; returns what the protocol expects."""
+        """Show a request and wait for its answer; return the result in the form of the protocol."""
         request.verdicts = tuple(
             each for each in ALL_VERDICTS if each.startswith("deny") or self.option_for(each, options) is not None
         )
@@ -75,22 +75,22 @@ class AcpPermissions:
         return outcome_of(await pending.chosen)
 
     def get(self, id: str) -> PendingPermission | None:
-        """A request that still waits for an answer."""
+        """Return a request that is still waiting for an answer."""
         pending = self._pending.get(id)
         return None if pending is None or pending.chosen.done() else pending
 
     def remove(self, id: str) -> None:
-        """A request is being answered."""
+        """Remove a request that is being answered."""
         self._pending.take(id)
 
     def cancel_all(self) -> None:
-        """The agent no longer waits for any answer; as the protocol demands, each request gets one."""
+        """Cancel all requests. The protocol requires a response to each of them."""
         for pending in self._pending.cancel_where():
             if not pending.chosen.done():
                 pending.chosen.set_result(None)
 
     def option_for(self, verdict: Verdict, options: Sequence[PermissionOption]) -> PermissionOption | None:
-        """The option of the agent that means this verdict."""
+        """Return the agent's option for a verdict."""
         if verdict == "allow_session":
             return self._session_option(options)
         kind = "allow_once" if verdict == "allow" else "reject_once"
@@ -98,11 +98,11 @@ class AcpPermissions:
 
 
 def outcome_of(option: str | None) -> dict[str, Any]:
-    """The result of a permission request; None cancels it."""
+    """Return the result of a permission request; None cancels it."""
     chosen = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
     return {"outcome": chosen}
 
 
 def answers_as_text(answers: dict[str, list[str]]) -> str:
-    """The answers to questions as a message to the model."""
+    """Return the answers to questions as a message to the model."""
     return "\n".join(f"{question} {', '.join(chosen)}" for question, chosen in answers.items())

@@ -1,6 +1,6 @@
-"""The turns of an agent that speaks the Agent Client Protocol: one call for each, and messages that wait for the next.
+"""The turns of an agent that uses the Agent Client Protocol, and the messages that wait for the next turn.
 
-A turn is one call, which returns when the turn is over. Nothing can be said during a turn, so messages wait here.
+A turn is one call, which returns when the turn is over. No message can be sent during a turn, so messages wait here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .acp_requests import AcpPermissions
 from .turn_state import Lifecycle, TurnAction, TurnState
 
 REACTION_SECONDS = 10.0
-"""A turn that is still running this long after it was interrupted is reported."""
+"""If a turn is still running this long after it was interrupted, a notice is shown."""
 _FAILURES = {
     "max_tokens": "The response was cut off: the conversation is too long for the model.",
     "max_turn_requests": "The agent stopped: the model made too many requests in one turn.",
@@ -30,10 +30,10 @@ _NOT_LOGGED_IN = re.compile(r"authentication required|unauthenticated|api key no
 
 
 class QueuedMessage(NamedTuple):
-    """What the model gets in one turn."""
+    """The input of one turn."""
 
     id: str | None
-    """None if no person sent it as a message."""
+    """None if it was not sent as a message, such as the reason of a denial."""
     texts: list[str]
     images: Sequence[ImageInput] = ()
 
@@ -53,15 +53,15 @@ class MessageQueue:
         self._messages.append((id, text, images))
 
     def push_first(self, text: str) -> None:
-        """Add a text before all messages, as a turn of its own."""
+        """Add a text before all messages, as a separate turn."""
         self._messages.appendleft((None, text, ()))
 
     def hold(self, text: str) -> None:
-        """Keep a text that goes to the model together with the next message, and starts no turn."""
+        """Hold a text, which is sent to the model together with the next message and does not start a turn."""
         self._held.append(text)
 
     def pop(self) -> QueuedMessage:
-        """The next message, with the texts that were held."""
+        """Remove and return the next message, with the texts that were held."""
         id, text, images = self._messages.popleft()
         texts = [*self._held, text]
         self._held.clear()
@@ -73,7 +73,7 @@ class MessageQueue:
 
 
 class AcpTurns:
-    """Runs the turns of one agent, one after the other."""
+    """Runs the turns of one agent, one at a time."""
 
     def __init__(
         self, emit: Emit, life: Lifecycle, permissions: AcpPermissions, is_running: Callable[[], bool]
@@ -89,7 +89,7 @@ class AcpTurns:
         self._session: str | None = None
 
     def attach(self, connection: AcpConnection, session: str | None) -> None:
-        """The agent is ready for messages."""
+        """Set the connection and the session that messages are sent to."""
         self._connection, self._session = connection, session
 
     def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
@@ -102,7 +102,7 @@ class AcpTurns:
     async def interrupt(self) -> None:
         """Stop the turn that is running or about to start."""
         if self.state.phase == "starting":
-            await asyncio.sleep(0)  # The task of the turn starts now.
+            await asyncio.sleep(0)  # Lets the task of the turn start.
         if not self.state.is_active or self._life.has_exited:
             return
         actions = self.state.apply("interrupt")
@@ -139,7 +139,7 @@ class AcpTurns:
             self._emit(ended)
 
     async def _prompt(self, message: QueuedMessage) -> TurnEnded | None:
-        """Let the agent work on a message. None if it exits in the middle of it, which the driver reports."""
+        """Send a message and wait for the end of its turn. Return None if the agent exits, which the driver reports."""
         assert self._connection is not None
         prompt: list[Params] = [{"type": "text", "text": text} for text in message.texts]
         prompt += [{"type": "image", "mimeType": image.media_type, "data": image.base64} for image in message.images]
@@ -170,5 +170,5 @@ class AcpTurns:
         if self.state.is_interrupting and self.state.ended == ended and not self._life.has_exited:
             assert self._connection is not None
             self._emit(
-                Notice(f"{self._connection.title} does not react to the interrupt. Stop the agent to end the turn.")
+                Notice(f"{self._connection.title} does not respond to the interrupt. Stop the agent to end the turn.")
             )

@@ -1,4 +1,4 @@
-"""What an agent reports about its conversation while it works, or while it replays a past one."""
+"""Updates that an agent sends while it works, or while it replays a past conversation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ REPLAY_SECONDS = 60.0
 
 
 class AcpUpdates:
-    """The updates of one agent."""
+    """Handles the updates of one agent."""
 
     def __init__(
         self, emit: Emit, settings: ReportedSettings, turn: TurnState, mode_in_text: Callable[[str], str | None]
     ) -> None:
         self.left: set[str | None] = set()
-        """Sessions before a clear. Nothing that they still report is about the conversation."""
+        """Sessions that were left by a clear. Their updates are ignored."""
         self._emit = emit
         self._settings = settings
         self._turn = turn
@@ -30,7 +30,7 @@ class AcpUpdates:
         self._last_at = 0.0
 
     def handle(self, session: str | None, update: Params) -> None:
-        """Pass on what an update says."""
+        """Emit the events for an update."""
         if session in self.left:
             return
         self._last_at = asyncio.get_running_loop().time()
@@ -48,7 +48,7 @@ class AcpUpdates:
                 self._emit(TextDelta(text, thinking=kind == "agent_thought_chunk"))
 
     async def wait_until_quiet(self) -> None:
-        """Wait until there was no update for a moment."""
+        """Wait until there has been no update for a moment."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REPLAY_SECONDS
         self._last_at = loop.time()

@@ -1,11 +1,11 @@
-"""The driver of Claude Code, which uses the Claude Agent SDK.
+"""The driver for Claude Code, which uses the Claude Agent SDK.
 
 Limits of the program and the SDK, as of 2.1.325:
 
 - A message sent during a turn is kept for the next turn; several are merged into one.
-- A denial that also stops the turn loses its reason: the model gets a fixed sentence of the program instead.
-- An input that was changed before it was allowed is what runs, but the session log keeps the model's input.
-- A request that was open when the program was killed is not asked again after a resume: the call is lost.
+- If a denial also stops the turn, its reason is lost: the model gets a fixed sentence of the program instead.
+- If an input is changed before it is allowed, the changed input is used, but the session log has the model's input.
+- A request that was open when the program was killed is not repeated after a resume: the call is lost.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ PROGRAM_VARIABLE = "UNSPOOL_CLAUDE_PROGRAM"
 START_SECONDS = 120.0
 CONTROL_SECONDS = 60.0
 INTERRUPT_SECONDS = 3.0
-"""A turn that is still running after this is interrupted again."""
+"""If the turn is still running after this time, it is interrupted again."""
 INTERRUPT_ATTEMPTS = 5
 TURN_START_SECONDS = 30.0
-"""How long the program may take from a message to the start of its turn."""
+"""The time limit between a message and the start of its turn."""
 IDLE_SECONDS = 8.0
-"""How long an interrupted turn may take to end when the program is stopped; less than the program has to exit."""
+"""The time limit for an interrupted turn to end when the program is stopped; shorter than that for its exit."""
 _POLL_SECONDS = 0.02
 _MODEL_NAMES = ("value", "resolvedModel")
-"""The short name of a model, and its id."""
+"""The fields with the short name of a model, and its id."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class ClaudeDriverFactory:
     extra = NAME
 
     def find_program(self) -> str:
-        """The program named in the environment, else the one bundled with the SDK, else the one on the path."""
+        """Return the program set in the environment, else the one bundled with the SDK, else the one on the path."""
         named = os.environ.get(PROGRAM_VARIABLE)
         if named:
             if not Path(named).is_file():
@@ -92,12 +92,12 @@ class ClaudeDriverFactory:
         return found
 
     def create(self) -> ClaudeDriver:
-        """A driver for one session."""
+        """Create a driver for one session."""
         return ClaudeDriver(self)
 
 
 def _bundled_program() -> str | None:
-    # Importing the SDK takes more than a second, which looking for a program should not.
+    # Do not import the SDK just to find a program: that takes more than a second.
     sdk = find_spec("claude_agent_sdk")
     if sdk is None or sdk.origin is None:
         return None
@@ -122,12 +122,12 @@ class ClaudeDriver:
         self._reader: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._fork_copy: Path | None = None
-        """The file that the session was forked from, until the program has read it."""
+        """The copy that the session is forked from, until the program has read it."""
 
     # --- starting and stopping ---
 
     async def start(self, spec: RunSpec, emit: Emit) -> None:
-        """Start the program. A new session and a fork get their id here, before the first turn."""
+        """Start the program. A new session or a fork gets its id here, before the first turn."""
         self._spec, self._emit.target = spec, emit
         check_spec(spec)
         client_class, options_class = _load_sdk()
@@ -165,7 +165,7 @@ class ClaudeDriver:
         self._emit(CommandsOffered(offered_commands(info.get("commands"))))
 
     async def _check_model(self, info: dict[str, Any]) -> None:
-        """Remember the models that the program offers, and stop it if it has to use one that it does not know."""
+        """Remember the models that the program offers, and stop it if it does not know the chosen one."""
         offered = [model for model in info.get("models") or [] if isinstance(model, dict)]
         names = dict.fromkeys(name for key in _MODEL_NAMES for model in offered if (name := model.get(key)))
         self.capabilities = msgspec.structs.replace(self.capabilities, model_names=tuple(map(str, names)))
@@ -177,7 +177,7 @@ class ClaudeDriver:
             raise
 
     async def stop(self) -> None:
-        """Interrupt the current turn, so that the log has it, close the input, and make the program exit."""
+        """Interrupt the current turn, so that it is logged; then close the input and make the program exit."""
         self._life.is_stopping = True
         if self._process is not None:
             await self._process.stop(self._prepare_stop)
@@ -196,7 +196,7 @@ class ClaudeDriver:
             await _wait_until(lambda: self._conversation.turn.is_idle, IDLE_SECONDS)
 
     async def _withdraw_messages(self) -> None:
-        """Withdraw the waiting messages, which the program would read next once it is interrupted."""
+        """Withdraw the waiting messages, which the program would otherwise read once it is interrupted."""
         assert self._process is not None
         for own_id in self._conversation.messages.take_all():
             request = {"subtype": "cancel_async_message", "message_uuid": own_id}
@@ -226,7 +226,7 @@ class ClaudeDriver:
         if self._client is not None:
             with contextlib.suppress(Exception):
                 await self._client.disconnect()
-        # The tasks that were waiting for answers have been cancelled; let each of them report that.
+        # Let the cancelled tasks that were waiting for answers report their cancellation.
         await asyncio.sleep(0)
 
     def _report_exit(self) -> None:
@@ -249,7 +249,7 @@ class ClaudeDriver:
     # --- actions of people ---
 
     async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
-        """Send a message. During a turn the program keeps it for the next one."""
+        """Send a message. During a turn, the program queues it for the next one."""
         client, conversation, process = self._running_client(), self._conversation, self._process
         assert process is not None
         own_id = conversation.messages.add(id)
@@ -265,10 +265,10 @@ class ClaudeDriver:
             conversation.messages.remove(own_id)
             if not conversation.messages:
                 conversation.turn.apply("send_failed")
-            raise UnspoolError("Claude Code does not accept the message") from error
+            raise UnspoolError("Claude Code did not accept the message") from error
 
     async def interrupt(self) -> None:
-        """Stop the turn that is running or about to start, and with it the requests it made."""
+        """Stop the turn that is running or about to start, and cancel its requests."""
         turn = self._conversation.turn
         if turn.is_idle or self._life.has_exited:
             return
@@ -306,7 +306,7 @@ class ClaudeDriver:
         try:
             await self._process.run_while_alive(work, CONTROL_SECONDS)
         except TimeoutError as error:
-            raise UnspoolError(f"Could not {what}: no answer") from error
+            raise UnspoolError(f"Could not {what}: no response") from error
         except Exception as error:
             raise UnspoolError(f"Could not {what}: {error}") from error
 
@@ -327,7 +327,7 @@ class ClaudeDriver:
                     self._conversation.handle(message)
                 return
             except ClaudeSDKError as error:
-                # One message that the SDK cannot parse must not hide the others.
+                # A message that the SDK cannot parse must not end the reading of the others.
                 logger.warning("cannot parse a message of Claude Code: %s", error)
             except Exception:
                 if self._process is None or not self._process.is_ready():
@@ -336,7 +336,7 @@ class ClaudeDriver:
 
 
 async def _wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something that the program reports; False when it does not happen in time."""
+    """Wait until a condition is true; return False if that does not happen in time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not condition():
@@ -353,12 +353,12 @@ def _load_sdk() -> tuple[type[ClaudeSDKClient], Any]:
         raise MissingExtraError(
             "Running Claude Code needs the Claude Agent SDK; install it with: pip install 'unspool[claude]'"
         ) from error
-    # The driver reports its errors; without a handler they would also be printed to the terminal.
+    # The driver reports the SDK's errors; without a handler, they would also be printed to the terminal.
     logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
     return ClaudeSDKClient, ClaudeAgentOptions
 
 
 def _content(text: str, images: Sequence[ImageInput]) -> list[dict[str, Any]]:
-    """A message with images, as blocks."""
+    """Return the content blocks of a message with images."""
     sources = ({"type": "base64", "media_type": image.media_type, "data": image.base64} for image in images)
     return [*({"type": "image", "source": source} for source in sources), {"type": "text", "text": text}]

@@ -1,4 +1,4 @@
-"""How Claude Code is started: its command line, its environment, and what is checked before."""
+"""The command line and the environment of Claude Code, and checks before it is started."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...core.errors import NotFoundError, UsageError
 from ..protocol import RunSpec, environment_for
 
 MODES = ("default", "acceptEdits", "plan")
-"""The modes that can be chosen at any time."""
+"""The modes that can be set at any time."""
 START_ONLY_MODES = ("bypassPermissions", "dontAsk", "auto")
-"""Modes that must be chosen at the start, because the agent then acts without asking."""
+"""Modes that can only be set at start, because the agent acts without asking in them."""
 _OWN_VARIABLES = ("ANTHROPIC_", "CLAUDE_", "DISABLE_", "BASH_", "MCP_", "MAX_", "ENABLE_", "USE_BUILTIN_RIPGREP")
 _CLOUD_VARIABLES = {
     "CLAUDE_CODE_USE_BEDROCK": ("AWS_",),
@@ -27,7 +27,7 @@ _VARIABLES_OF_ANOTHER_HOME = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_
 
 
 def check_spec(spec: RunSpec) -> None:
-    """Reject an invalid spec before anything is started."""
+    """Raise an error if a spec is invalid."""
     if spec.mode is not None and spec.mode not in MODES + START_ONLY_MODES:
         raise UsageError(f"Unknown mode {spec.mode!r}; Claude Code has {', '.join(MODES + START_ONLY_MODES)}")
     if spec.fork and not spec.session:
@@ -39,7 +39,7 @@ def check_spec(spec: RunSpec) -> None:
 
 
 def build_environment(spec: RunSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that Claude Code gets from ours."""
+    """Return the environment for Claude Code, selected from ours."""
     own: tuple[str, ...] = _OWN_VARIABLES
     for switch, names in _CLOUD_VARIABLES.items():
         if environ.get(switch):
@@ -52,7 +52,7 @@ def build_environment(spec: RunSpec, environ: Mapping[str, str]) -> dict[str, st
 
 
 def build_command(program: str, spec: RunSpec, session: str, copy: Path | None = None) -> list[str]:
-    """The command line. `session` is the id of the session to work in, `copy` a file to fork from instead."""
+    """Return the command line. `session` is the id of the session to work in, `copy` a file to fork from."""
     arguments = [
         program,
         "--print",

@@ -1,4 +1,4 @@
-"""What Claude Code reports about its session, translated into the events that all drivers share."""
+"""Translates the messages of Claude Code into the events that all drivers share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent
 
 _NOT_LOGGED_IN = re.compile(r"Please run /login|^Failed to authenticate|^Invalid API key")
-"""The program's own sentences, as of 2.1.325."""
+"""The wording of the program, as of 2.1.325."""
 
 
 class SentMessages:
-    """Messages that were sent and have not reached the model yet, by the ids under which Claude Code knows them."""
+    """Messages that were sent and have not reached the model yet, by the ids that Claude Code uses."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -30,33 +30,33 @@ class SentMessages:
         return bool(self._waiting)
 
     def add(self, id: str) -> str:
-        """A message is about to be sent; returns the id for Claude Code."""
+        """Add a message that is about to be sent; return its id for Claude Code."""
         own_id = str(uuid.uuid4())
         self._waiting[own_id] = id
         return own_id
 
     def remove(self, own_id: str) -> None:
-        """A message could not be sent."""
+        """Remove a message that could not be sent."""
         self._waiting.pop(own_id, None)
 
     def take_all(self) -> list[str]:
-        """Forget all messages; returns their ids for Claude Code."""
+        """Remove all messages; return their ids for Claude Code."""
         own_ids = list(self._waiting)
         self._waiting.clear()
         return own_ids
 
     def accept(self, own_id: str | None) -> None:
-        """Claude Code has echoed a message, which it does once the model gets it."""
+        """Report a message as accepted. Claude Code echoes a message once the model gets it."""
         id = self._waiting.pop(own_id or "", None)
         if id is not None:
             self._emit(MessageAccepted(id))
 
     def turn_started(self) -> None:
-        """Remember which messages belong to the turn that starts now."""
+        """Remember which messages belong to the turn that is starting."""
         self._at_turn_start = set(self._waiting)
 
     def turn_ended(self) -> None:
-        """Accept the messages of this turn that were not echoed: some built-in commands never are."""
+        """Accept the messages of this turn that were not echoed. Some built-in commands never are."""
         for own_id in self._at_turn_start:
             self.accept(own_id)
 
@@ -79,7 +79,7 @@ class ClaudeConversation:
         """Sub-agents by the tool calls that started them."""
 
     def report_started(self) -> None:
-        """Emit what is known about the session."""
+        """Emit `Started` with the current details of the session."""
         model = self.settings.model or self.requested_model
         self._emit(Started(self.session, self.pid, self.settings.mode, model, self.version))
 
@@ -130,7 +130,7 @@ class ClaudeConversation:
             self._emit(TurnStarted())
 
     def _handle_assistant_message(self, message: AssistantMessage) -> None:
-        """The text of the main conversation arrives in stream events; that of sub-agents only in whole messages."""
+        """Emit the text of sub-agents, which arrives only in whole messages; other text arrives in stream events."""
         subagent = self._subagent_of(message.parent_tool_use_id)
         if subagent is None:
             return
@@ -161,5 +161,5 @@ def _outcome_of(result: ResultMessage, was_interrupting: bool) -> TurnEnded:
 
 
 def text_or_none(value: Any) -> str | None:
-    """A value if it is text that is not empty."""
+    """Return a value if it is text that is not empty."""
     return value if isinstance(value, str) and value else None

@@ -1,8 +1,8 @@
-"""A copy of a session for forks that Claude Code cannot do by itself.
+"""Copies a session for forks that Claude Code cannot do by itself.
 
-The program looks for the message only on the branch that it would resume, and reports that it does not exist
-elsewhere. But it accepts a file in place of a session id, and in a copy that ends with the message there is no later
-branch it could prefer.
+The program looks for the message only on the branch that it would resume; for a message on another branch, it reports
+that the message does not exist. But it accepts a file instead of a session id, and in a copy that ends with the
+message, the branch of the message is the one that it resumes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 def copy_for_fork(spec: RunSpec) -> Path | None:
-    """A copy of the session up to the message if that is on an abandoned branch. The caller removes it."""
+    """Copy the session up to the message, if that is on an abandoned branch. The caller removes the copy."""
     if not spec.fork or spec.session is None or spec.at is None:
         return None
     library = Library(agent_folder("claude", spec))
@@ -26,7 +26,7 @@ def copy_for_fork(spec: RunSpec) -> Path | None:
     found = next((message for message in session.messages if message.id == spec.at), None)
     if found is None or found.branch == 0:
         return None
-    # Only the user may read it, like the session itself.
+    # Like the session itself, the copy is readable only by the user.
     handle, name = tempfile.mkstemp(prefix="unspool-fork-", suffix=".jsonl")
     remaining = found.source.offset + found.source.length
     with open(session.info.files[found.source.file].path, "rb") as file, os.fdopen(handle, "wb") as copy:

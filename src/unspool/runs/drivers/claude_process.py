@@ -1,7 +1,7 @@
-"""The process of Claude Code: JSON lines in and out, a small environment, and a reliable way to stop it.
+"""The process of Claude Code: it exchanges JSON lines, has a minimal environment, and can be stopped reliably.
 
-The SDK would start the program with our whole environment and in our process group. So it gets this class instead of
-its own transport, with the same methods.
+The SDK would start the program with our whole environment and in our process group. This class replaces its transport
+and has the same methods.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ClaudeProcess:
     # --- the methods of a transport of the SDK ---
 
     async def connect(self) -> None:
-        """Start the process. Raises OSError when that is not possible."""
+        """Start the process. Raises OSError if that is not possible."""
         if self._process is not None:
             return
         pipe = asyncio.subprocess.PIPE
@@ -94,7 +94,7 @@ class ClaudeProcess:
             await asyncio.wait_for(self._input.drain(), WRITE_SECONDS)
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """The messages of the process, until it closes its output."""
+        """Yield the messages of the process, until it closes its output."""
         assert self._process is not None
         assert self._process.stdout is not None
         lines = LineBuffer()
@@ -109,7 +109,7 @@ class ClaudeProcess:
             self._all_read.set()
 
     async def end_input(self) -> None:
-        """Close the input, upon which the program exits when it is done."""
+        """Close the input; the program then exits when it is done."""
         if self._process is not None:
             self._input.close()
 
@@ -120,9 +120,9 @@ class ClaudeProcess:
     # --- waiting and stopping ---
 
     async def run_while_alive(self, work: Awaitable[T], seconds: float) -> T:
-        """Await something that depends on the process, which may exit in the meantime and then never answers.
+        """Await something that needs a response of the process, but not longer than the process is running.
 
-        Raises TimeoutError after `seconds`, and UnspoolError when the process has exited.
+        Raises TimeoutError after `seconds`, and UnspoolError if the process has exited.
         """
         task = asyncio.ensure_future(work)
         exited = asyncio.ensure_future(self._wait_for_exit(task))
@@ -142,7 +142,7 @@ class ClaudeProcess:
         while self.pid is None:
             await asyncio.sleep(_START_POLL_SECONDS)
         await self.wait()
-        # The last output may still contain the result, or a better reason.
+        # The last output may still contain the result, or a better explanation.
         await self.wait_for_output()
         for _ in range(_RESULT_POLLS):
             if task.done():
@@ -183,12 +183,12 @@ class ClaudeProcess:
         return self._process.returncode
 
     async def wait_for_output(self) -> None:
-        """Wait until all output has been read; not for long, since other processes may hold the pipe open."""
+        """Wait a limited time until all output has been read, since other processes may hold the pipe open."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._all_read.wait(), DRAIN_SECONDS)
 
     def _close_pipes(self) -> None:
-        # The pipes of a killed process are closed here rather than whenever they are garbage-collected.
+        # Close the pipes of a killed process here, instead of when they are garbage-collected.
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()

@@ -1,4 +1,4 @@
-"""Requests of Claude Code, translated into the form that all drivers share, and answers translated back."""
+"""Translates requests of Claude Code into the form that all drivers share, and answers back."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
     "new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 )
-"""What the program itself says for a denial without a reason: the model and readers of the log know this sentence."""
+"""The program's own text for a denial without a reason, which the model and readers of the log recognise."""
 REJECTED_BECAUSE = (
     REJECTED.partition("STOP what you are doing")[0] + "To tell you how to proceed, the user said:\n{reason}"
 )
-"""What it says for a denial with a reason. The model takes a bare reason for the output of the tool."""
+"""The text for a denial with a reason. The model would take the bare reason for the output of the tool."""
 MAX_TITLE = 200
 _SHOWN_FIELDS = {
     "Bash": {"command"},
@@ -44,18 +44,18 @@ _SHOWN_FIELDS = {
         "questions[].options[].description",
     },
 }  # fmt: skip
-"""What a command, a change, a plan or a question shows of the input; all other fields are listed beside it."""
+"""The input fields that a command, a change, a plan or a question shows; all other fields are listed as details."""
 
 
 class ClaudePermissions:
-    """Answers Claude Code's permission requests with what a person decides."""
+    """Passes Claude Code's permission requests to a person, and the answers back."""
 
     def __init__(self, emit: Emit) -> None:
         self.folder = ""
         self._pending = PendingRequests[asyncio.Future[Answer]]("ask", emit)
 
     def answer(self, id: str, answer: Answer) -> None:
-        """Answer a request, unless it is not pending any more."""
+        """Answer a request, if it is still pending."""
         pending = self._pending.take(id)
         if pending is not None and not pending.done():
             pending.set_result(answer)
@@ -63,7 +63,7 @@ class ClaudePermissions:
     async def decide(
         self, tool: str, input: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResultAllow | PermissionResultDeny:
-        """Wait for the answer to a request; the SDK calls this and cancels it when the turn is interrupted."""
+        """Wait for the answer to a request. The SDK calls this, and cancels it when the turn is interrupted."""
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
         if tool == PLAN_TOOL:
@@ -87,14 +87,14 @@ class ClaudePermissions:
 
 
 def refusal(reason: str | None) -> str:
-    """A denial in the program's own sentences."""
+    """Return the text of a denial in the program's own wording."""
     return REJECTED_BECAUSE.format(reason=reason) if reason else REJECTED
 
 
 def build_request(
     id: str, tool: str, input: dict[str, Any], context: ToolPermissionContext, session_rules: list[PermissionUpdate]
 ) -> PermissionRequest:
-    """The request for a tool call."""
+    """Build the request for a tool call."""
     action = AGENTS["claude"].describe(tool, msgspec.Raw(msgspec.json.encode(input)))
     kind = _kind(tool, action)
     return PermissionRequest(
@@ -162,7 +162,7 @@ def _choice(question: dict[str, Any]) -> Choice:
 
 
 def input_with_answers(tool: str, input: dict[str, Any], answer: Answer) -> dict[str, Any]:
-    """The input that is allowed; that of a question contains the answers."""
+    """Return the input that is allowed; for a question, it contains the answers."""
     if tool != QUESTION_TOOL:
         return input
     given: dict[str, Any] = {"answers": {question: ", ".join(chosen) for question, chosen in answer.answers.items()}}

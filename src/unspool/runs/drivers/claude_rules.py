@@ -1,4 +1,4 @@
-"""What "allow for the session" means to Claude Code: the rules it is given, and the same in words."""
+"""The rules that "allow for the session" sets in Claude Code, and their description."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _UNTIL = "Until Claude Code exits, it no longer asks about"
 
 
 def rules_for_session(suggestions: list[PermissionUpdate], folder: str) -> list[PermissionUpdate]:
-    """Of the suggested rules, those that allow such calls until the program exits, without writing to any settings.
+    """Return the suggested rules, limited to the session: they last until the program exits and are not saved.
 
-    They include the directories outside the project that the rules need. Only if there are no rules is the mode
-    suggested that allows all edits.
+    They include the directories outside the project that the rules need. If no rules are suggested, the suggested mode
+    that allows all edits is returned instead.
     """
     rules = [each for each in suggestions if each.type == "addRules" and each.behavior == "allow"]
     if not rules:
@@ -32,14 +32,14 @@ def _is_inside(update: PermissionUpdate, folder: str) -> bool:
 
 
 def mode_update(mode: Literal["default", "acceptEdits"]) -> PermissionUpdate:
-    """A switch to another mode until the program exits."""
+    """Return a change to another mode until the program exits."""
     from claude_agent_sdk import PermissionUpdate
 
     return PermissionUpdate(type="setMode", mode=mode, destination="session")
 
 
 def rule_text(updates: list[PermissionUpdate]) -> str | None:
-    """What these rules allow, in words; None if there are none."""
+    """Describe what these rules allow; None if there are none."""
     return " ".join(sentence for update in updates for sentence in _sentences(update)) or None
 
 
@@ -56,7 +56,7 @@ def _sentences(update: PermissionUpdate) -> Iterator[str]:
 
 
 def _scope(tool: str, content: str | None) -> str:
-    """What a rule covers, with the rule as the program writes it."""
+    """Describe what a rule covers, followed by the rule as the program writes it."""
     if content is None:
         return f"any use of the tool {tool} (rule {tool})"
     rule = f"rule {tool}({content})"

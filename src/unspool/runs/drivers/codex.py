@@ -1,24 +1,24 @@
-"""The driver of Codex CLI, which uses `codex app-server`.
+"""The driver for Codex CLI, which uses `codex app-server`.
 
 The program comes with the package `openai-codex`, whose Python client is not used: it blocks threads without a
-timeout, answers an approval on the thread that reads, so that nothing else is received until a person has decided, and
-allows everything by default. The protocol itself is JSON-RPC in lines.
+timeout, answers approvals on the thread that reads, so that nothing else is received until a person has decided, and
+allows everything by default. The protocol is JSON-RPC, one message per line.
 
 Behaviour of the program when it is run this way, as of 0.163:
 
-* A message sent during a turn reaches that turn. If the turn ends before it has read the message, Codex drops it;
-  the driver sends it again, or gives it back if the turn was interrupted.
-* A denial has no reason. If the turn continues, the driver sends the reason as a message beside the denial, so that
-  the model reads both at once; if the denial ends the turn, the reason is added to the conversation afterwards.
+* A message sent during a turn reaches that turn. If the turn ends before the model has read it, Codex drops the
+  message; the driver sends it again, or returns it to the queue if the turn was interrupted.
+* A denial has no reason. If the turn continues, the driver sends the reason as a message along with the denial, so
+  that the model reads both at once; if the denial ends the turn, the reason is added to the conversation afterwards.
   `MessageAccepted` with the id of the request reports that the model has it.
 * The input of a tool cannot be changed.
-* A fork continues after a whole turn. A message given instead means its turn.
+* A session can be forked only after a whole turn. If a message is given, the fork starts after its turn.
 * A changed mode or model applies from the next turn on.
-* A command that is running when its turn is stopped would continue; the driver ends it. One that a turn has left
-  running continues, whatever becomes of later turns; the driver reports it, and can end it.
-* A call to stop a turn that has already ended is never answered.
+* A command that is running when its turn is interrupted would continue; the driver ends it. A command that a turn has
+  left running continues during later turns; the driver reports it, and can end it.
+* Codex never responds to a call to interrupt a turn that has already ended.
 * Commands of the terminal are sent to the model as text. The driver handles `/clear` and `/new` itself.
-* Sub-agents are threads of their own on the same connection. The agent is working until all of them have finished.
+* Sub-agents are separate threads on the same connection. The agent is working until all of them have finished.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from .turn_state import Lifecycle, TurnAction
 PROGRAM_VARIABLE = "UNSPOOL_CODEX_PROGRAM"
 START_SECONDS = 120.0
 CLEAR_COMMANDS = ("/clear", "/new")
-"""Commands of the terminal that start another session; the protocol has none."""
+"""Terminal commands that start another session; the protocol does not support them."""
 
 CAPABILITIES = Capabilities(
     fork="turn",
@@ -84,7 +84,7 @@ class CodexDriverFactory:
     extra = "codex"
 
     def find_program(self) -> str:
-        """The program named in the environment, else the one of the package, else the one on the path."""
+        """Return the program set in the environment, else the one in the package, else the one on the path."""
         if named := os.environ.get(PROGRAM_VARIABLE):
             if (found := shutil.which(named)) is None:
                 raise NotFoundError(f"Cannot run Codex: {PROGRAM_VARIABLE}={named} is not a program")
@@ -94,7 +94,7 @@ class CodexDriverFactory:
         return found
 
     def create(self) -> Driver:
-        """A driver for one session."""
+        """Create a driver for one session."""
         return CodexDriver(self.find_program())
 
 
@@ -149,7 +149,7 @@ class CodexDriver:
         self._emit(Started(self._session.threads.main, self._process.pid, settings.mode, settings.model, version))
 
     async def stop(self) -> None:
-        """Stop the process and everything it started; closing its input makes it record that its turn was stopped."""
+        """Stop the process and everything it started. When its input closes, it records that its turn was stopped."""
         if not self._process.pid or self._life.has_exited:
             return
         self._life.is_stopping = True
@@ -170,7 +170,7 @@ class CodexDriver:
         return agent.partition("/")[2].partition(" ")[0] or None
 
     async def _learn_models(self) -> None:
-        """Remember the models that Codex offers; other providers have others."""
+        """Remember the models that Codex offers. Other providers may offer others."""
         with contextlib.suppress(CallError):
             result = await self._session.connection.call("model/list", {}, seconds=START_SECONDS)
             offered = (model for model in result.get("data") or [] if isinstance(model, dict))
@@ -183,7 +183,7 @@ class CodexDriver:
             "cwd": spec.folder,
             "approvalPolicy": mode.approval,
             "sandbox": mode.sandbox,
-            # Codex can let another model decide; here a person is asked.
+            # Codex can let another model decide; here, a person decides.
             "approvalsReviewer": "user",
         }
         if spec.model is not None:
@@ -223,7 +223,7 @@ class CodexDriver:
     # --- actions of people ---
 
     async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
-        """Send a message into the current turn, or start a turn with it; `/clear` starts another session."""
+        """Send a message to the current turn, or start a turn with it; `/clear` starts another session."""
         self._check_running()
         if text.strip() in CLEAR_COMMANDS:
             await self._clear(id)
@@ -250,7 +250,7 @@ class CodexDriver:
         session = self._session
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_TURN_SECONDS), session.sender.lock:
-                pass  # A message that is on its way may be about to start a turn.
+                pass  # A message that is being sent may be about to start a turn.
         if TurnAction.INTERRUPT not in session.threads.state.apply("interrupt"):
             return
         turns, commands = session.threads.running(), session.items.commands()
@@ -265,7 +265,7 @@ class CodexDriver:
         )
 
     async def end_process(self, id: str) -> None:
-        """End a command that continues after its turn."""
+        """End a command that is still running after its turn."""
         self._check_running()
         await self._session.processes.end(id)
 
@@ -297,5 +297,5 @@ class CodexDriver:
     async def _update_settings(self, settings: Params) -> None:
         session = self._session
         await session.connection.call("thread/settings/update", {"threadId": session.threads.main, **settings})
-        # Codex reports the change a moment later; a mode chosen before that must not bring back an old model.
+        # Codex reports the change a moment later; a mode set before that must not restore the old model.
         session.settings.current = {**session.settings.current, **settings}

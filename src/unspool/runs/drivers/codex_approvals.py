@@ -1,4 +1,4 @@
-"""Permission requests of Codex: shown to a person, answered, and denied with a reason that the model reads."""
+"""Shows the permission requests of Codex to a person, and sends the answers and the reasons of denials."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .jsonrpc import RpcConnection
 from .pending_requests import PendingRequests
 
 SCRIPT_SECONDS = 0.3
-"""How long a script may take to end after something it wanted was denied, if its call is not known."""
+"""How long to wait for the end of a script after its request was denied, if its call is not known."""
 SCRIPT_POLLS = 100
-"""How often the session file is searched for the call of a script."""
+"""How many times the session file is searched for the call of a script."""
 SCRIPT_POLL_SECONDS = 0.05
 
 
@@ -54,7 +54,7 @@ class CodexApprovals:
             self._pending.show(shown)
 
     async def _show_with_call(self, shown: PermissionRequest, request: CodexRequest) -> None:
-        """Show the request of a script once the session file has the call it is about, which is a moment later."""
+        """Show the request of a script once the session file has the call of the script, which takes a moment."""
         text = shown.action.command or shown.action.path or ""
         for _ in range(SCRIPT_POLLS):
             call = await asyncio.to_thread(find_script, self._threads.paths.get(request.thread, ""), text)
@@ -65,15 +65,15 @@ class CodexApprovals:
         self._pending.show(shown)
 
     def cancel_thread(self, thread: str) -> None:
-        """The turn of a thread has ended, and with it its requests."""
+        """Cancel the requests of a thread whose turn has ended."""
         self._pending.cancel_where(lambda request: request.thread == thread)
 
     def resolve(self, id: object) -> None:
-        """Codex no longer waits for the answer to one of its requests."""
+        """Cancel a request that Codex has resolved itself."""
         self._pending.cancel_where(lambda request: request.id == id)
 
     def cancel_all(self) -> None:
-        """Codex has exited."""
+        """Cancel all requests, because Codex has exited."""
         self._pending.cancel_where()
 
     # --- answers ---
@@ -92,7 +92,7 @@ class CodexApprovals:
             await self._sender.steer_reason(request.thread, request.turn, shown.id, reason)
         self._connection.reply(request.id, build_answer(request, answer))
         if reason and request.is_in_script:
-            # A message makes the model abandon a script that is running; the denial has to end the script first.
+            # A message would make the model abandon the running script; wait until the denial has ended the script.
             self._tasks.run(self._steer_after_script(shown, request, reason))
         if answer.verdict == "deny_stop" and not request.can_be_cancelled and request.turn:
             await interrupt_turn(self._connection, self._threads, self._emit, request.thread, request.turn)
@@ -102,7 +102,7 @@ class CodexApprovals:
         await self._sender.steer_reason(request.thread, request.turn, shown.id, reason)
 
     async def _wait_for_script(self, call: str | None, request: CodexRequest) -> None:
-        """Wait until a script has ended, which the session file shows."""
+        """Wait until a script has ended, as the session file shows."""
         if call is None:
             await asyncio.sleep(SCRIPT_SECONDS)
             return

@@ -1,4 +1,4 @@
-"""How Codex is started: its modes, its environment, and the turn after which a fork continues."""
+"""The modes and the environment of Codex, and lookups in its session files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..protocol import RunSpec, agent_folder, environment_for
 from .jsonrpc import Params
 
 OWN_VARIABLES = ("OPENAI_", "CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE")
-"""Not everything that starts with CODEX_: the variables that Codex sets for its own children would mislead it."""
+"""Not everything that starts with CODEX_: variables that Codex sets for its child processes would mislead it."""
 NAMING_VARIABLES = ("env_key", "bearer_token_env_var")
 MAX_CONFIG_BYTES = 1 << 20
 
@@ -29,12 +29,12 @@ class Mode(msgspec.Struct, frozen=True):
     approval: str
     sandbox: str
     policy: str
-    """The name of the sandbox in the call that changes it."""
+    """The name of the sandbox in the call that changes the settings."""
     collaboration: str = "default"
 
     def settings(self, now: Params) -> Params:
-        """The settings that switch to this mode."""
-        # A collaboration mode has a model of its own; keep the current one.
+        """Return the settings that switch to this mode."""
+        # A collaboration mode has its own model; keep the current one.
         kept = {"model": now.get("model"), "reasoning_effort": now.get("effort"), "developer_instructions": None}
         return {
             "approvalPolicy": self.approval,
@@ -56,7 +56,7 @@ class Mode(msgspec.Struct, frozen=True):
 
 DEFAULT_MODE = "ask"
 FULL_ACCESS = "full"
-"""Codex never asks and has access to everything; this mode must be chosen at the start."""
+"""Codex never asks and has access to everything; this mode can only be set at start."""
 MODES = {
     "plan": Mode("on-request", "read-only", "readOnly", "plan"),
     "read-only": Mode("on-request", "read-only", "readOnly"),
@@ -66,7 +66,7 @@ MODES = {
 
 
 def find_mode(name: str | None) -> Mode:
-    """A mode by its name."""
+    """Return a mode by its name."""
     mode = MODES.get(name or DEFAULT_MODE)
     if mode is None:
         raise UsageError(f"Unknown mode {name!r} for Codex; available modes: {', '.join(MODES)}")
@@ -77,7 +77,7 @@ def find_mode(name: str | None) -> Mode:
 
 
 def build_environment(spec: RunSpec, program: str) -> dict[str, str]:
-    """Its own variables, those that its settings refer to, and those that every agent gets."""
+    """Return its own variables, those that its settings refer to, and those that every agent gets."""
     folder = agent_folder("codex", spec)
     own = (*OWN_VARIABLES, *variables_in(folder / "config.toml"))
     environment = environment_for(own, os.environ, spec.home)
@@ -91,7 +91,7 @@ def build_environment(spec: RunSpec, program: str) -> dict[str, str]:
 
 
 def variables_in(config: Path) -> set[str]:
-    """The variables with keys for providers and MCP servers that the settings refer to."""
+    """Return the variables that the settings refer to, with keys for providers and MCP servers."""
     try:
         with config.open("rb") as file:
             settings = tomllib.loads(file.read(MAX_CONFIG_BYTES).decode("utf-8"))
@@ -117,7 +117,7 @@ def _named(settings: Any, depth: int = 0) -> Iterator[str]:
 
 
 def find_turn(spec: RunSpec) -> str:
-    """The turn after which a fork continues: `at` is its id, or that of a message in it."""
+    """Return the id of the turn after which to fork. `at` is that id, or the id of a message in the turn."""
     assert spec.session is not None
     assert spec.at is not None
     library = Library(agent_folder("codex", spec))
@@ -132,7 +132,7 @@ def find_turn(spec: RunSpec) -> str:
 
 
 def find_script(path: str, text: str) -> str | None:
-    """The call of the running script that a request comes from; if several run, the one that contains the text."""
+    """Return the call of the running script that a request comes from; of several, the last one that has the text."""
     scripts = open_scripts(Path(path))
     named = [id for id, script in scripts.items() if text and text in script]
     found = named or list(scripts)
@@ -140,5 +140,5 @@ def find_script(path: str, text: str) -> str | None:
 
 
 def is_script_open(path: str, call: str) -> bool:
-    """Whether a script is still running."""
+    """Return whether a script is still running."""
     return call in open_scripts(Path(path))

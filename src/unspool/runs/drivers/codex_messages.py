@@ -1,4 +1,4 @@
-"""Messages on their way to Codex. A message sent during a turn is steered into it, otherwise it starts a turn."""
+"""Sends messages to Codex. During a turn, a message is steered into that turn; otherwise it starts a turn."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ class CodexMessages:
         self._reasons: dict[str, list[tuple[str, str]]] = {}
 
     def expect(self, id: str) -> None:
-        """A message is about to be sent."""
+        """Add a message that is about to be sent."""
         self._expected.add(id)
 
     def drop(self, id: str) -> None:
-        """A message could not be sent."""
+        """Remove a message that could not be sent."""
         self._expected.discard(id)
         self._steered.pop(id, None)
 
     def accept(self, id: str | None) -> bool:
-        """The model has a message; False for messages that were not expected."""
+        """Remove a message that the model has received; return False if it was not expected."""
         if not id or id not in self._expected:
             return False
         self.drop(id)
         return True
 
     def start_steering(self, id: str, given: list[Params]) -> None:
-        """A message is steered into the current turn, which may drop it."""
+        """Remember a message that is steered into the current turn, which may drop it."""
         self._steered[id] = given
 
     def stop_steering(self, id: str) -> None:
-        """A message could not be steered."""
+        """Forget a message that could not be steered."""
         self._steered.pop(id, None)
 
     def has_dropped(self) -> bool:
-        """Whether there are messages that the turn has not read."""
+        """Return whether there are messages that the turn has not read."""
         return bool(self._steered)
 
     def take_dropped(self) -> dict[str, list[Params]]:
-        """The messages that a turn has not read before it ended."""
+        """Remove and return the messages that a turn did not read before it ended."""
         dropped, self._steered = self._steered, {}
         return dropped
 
@@ -59,7 +59,7 @@ class CodexMessages:
         self._reasons.setdefault(thread, []).append((id, reason))
 
     def take_reasons(self, thread: str) -> list[tuple[str, str]]:
-        """The reasons that were kept for a thread."""
+        """Remove and return the reasons that were kept for a thread."""
         return self._reasons.pop(thread, [])
 
 
@@ -75,7 +75,7 @@ class CodexSender:
         on_turn_started: Callable[[str, str], None],
     ) -> None:
         self.lock = asyncio.Lock()
-        """Held while a message is on its way, which may be about to start a turn."""
+        """Held while a message is being sent, which may be about to start a turn."""
         self._on_turn_started = on_turn_started
         self._connection = connection
         self._threads = threads
@@ -83,7 +83,7 @@ class CodexSender:
         self._emit = emit
 
     async def send(self, id: str, given: list[Params]) -> None:
-        """Send a message into the current turn, or start one with it."""
+        """Send a message to the current turn, or start a turn with it."""
         self._messages.expect(id)
         self._threads.state.apply("sent")
         try:
@@ -95,13 +95,13 @@ class CodexSender:
             raise
 
     def return_dropped(self) -> None:
-        """Give back what an interrupted turn has not read: a person decides whether it is sent again."""
+        """Return the messages that an interrupted turn did not read; a person decides whether to send them again."""
         for id in self._messages.take_dropped():
             self._messages.drop(id)
             self._emit(MessageReturned(id))
 
     async def send_dropped(self) -> None:
-        """Send again what a turn has not read before it ended."""
+        """Resend the messages that a turn did not read before it ended."""
         async with self.lock:
             for id, given in self._messages.take_dropped().items():
                 try:
@@ -128,7 +128,7 @@ class CodexSender:
             self._on_turn_started(main, started)
 
     async def steer_reason(self, thread: str, turn: str | None, id: str, reason: str) -> None:
-        """Send the reason of a denial into the turn that asked."""
+        """Send the reason of a denial to the turn that asked."""
         self._messages.expect(id)
         message = {"threadId": thread, "input": text_input(reason), "clientUserMessageId": id}
         try:
@@ -151,10 +151,10 @@ class CodexSender:
 
 
 def text_input(text: str) -> list[Params]:
-    """A text as the input of a turn."""
+    """Return a text as the input of a turn."""
     return [{"type": "text", "text": text}]
 
 
 def image_input(image: ImageInput) -> Params:
-    """An image as a part of the input of a turn."""
+    """Return an image as part of the input of a turn."""
     return {"type": "image", "url": image.data_url}

@@ -1,4 +1,4 @@
-"""Commands that continue after the turn of Codex that started them."""
+"""Commands of Codex that continue after the turn that started them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class CodexProcesses:
 
     @property
     def has_any(self) -> bool:
-        """Whether any was running when Codex was last asked."""
+        """Whether any process was running at the last report."""
         return bool(self._reported)
 
     async def report(self) -> None:
-        """Ask Codex which processes are running, and emit them if they have changed. Older versions cannot answer."""
+        """Get the running processes from Codex and emit them if they have changed. Older versions do not list them."""
         found: dict[str, tuple[str, BackgroundProcess]] = {}
         with contextlib.suppress(CallError):
             for thread in dict.fromkeys((self._threads.main, *self._threads.paths)):
@@ -45,7 +45,7 @@ class CodexProcesses:
     async def end(self, id: str) -> None:
         """End a process."""
         if id not in self._threads_of:
-            raise NotFoundError("This process is not running any more")
+            raise NotFoundError("This process is no longer running")
         params = {"threadId": self._threads_of[id], "processId": id}
         await self._connection.call("thread/backgroundTerminals/terminate", params, seconds=STOP_TURN_SECONDS)
         await self.report()

@@ -1,4 +1,4 @@
-"""Requests of Codex, translated into the form that all drivers share, and answers translated back.
+"""Translates requests of Codex into the form that all drivers share, and answers back.
 
 Codex has no field for the reason of a denial and no way to change the input of a request; its driver sends the reason
 as a message.
@@ -27,7 +27,7 @@ _ENVELOPE = frozenset((
     "threadId", "turnId", "itemId", "approvalId", "kind", "reason", "startedAtMs", "availableDecisions",
     "proposedExecpolicyAmendment", "proposedNetworkPolicyAmendments",
 ))  # fmt: skip
-"""Parameters that identify a request, explain it, or offer answers that nobody can give here. All others are shown."""
+"""Parameters that identify or explain a request, or offer answers that are not supported. All others are shown."""
 _SHOWN_FIELDS = {
     "item/fileChange/requestApproval": {"changes[].diff"},
     "item/tool/requestUserInput": {
@@ -38,38 +38,38 @@ _SHOWN_FIELDS = {
 }  # fmt: skip
 _UNTIL = "Until Codex exits"
 _IN_CONVERSATION = "In this conversation, until it is cleared or Codex exits"
-"""Codex keeps what was allowed for commands and changes of files with the conversation that asked. Its sub-agents have
-conversations of their own, and a conversation that is resumed starts without."""
+"""Codex stores what was allowed for commands and file changes in the conversation that asked. Sub-agents have their own
+conversations, and a resumed conversation starts without it."""
 _IN_SUBAGENT = "In this sub-agent, until it ends"
 
 
 class CodexRequest(NamedTuple):
-    """A request of Codex that waits for an answer."""
+    """A request of Codex that is waiting for an answer."""
 
     id: RequestId
     method: str
     params: Params
     item: Params = {}
-    """What it is about, as far as Codex has reported that: an edit with its changes, or a tool call of a server."""
+    """The item that it is about, if Codex has reported it: an edit with its changes, or a call of an MCP tool."""
 
     @property
     def item_id(self) -> str | None:
-        """The id of what it is about: that of the tool call, except for requests of a script."""
+        """The id of the item that it is about: the id of the tool call, except for requests of a script."""
         return text_at(self.params, "itemId") or text_at(self.item, "id")
 
     @property
     def thread(self) -> str:
-        """The thread that asks: the conversation itself or a sub-agent."""
+        """The thread that sent it: the main conversation or a sub-agent."""
         return text_at(self.params, "threadId") or ""
 
     @property
     def turn(self) -> str | None:
-        """The turn that waits."""
+        """The turn that is waiting."""
         return text_at(self.params, "turnId")
 
     @property
     def is_in_script(self) -> bool:
-        """Models in code mode call tools from scripts. Codex then invents an id; its files have that of the script."""
+        """Whether it comes from a script of a model in code mode. The session file has only the call of the script."""
         return (self.item_id or "").startswith("exec-")
 
     @property
@@ -84,19 +84,19 @@ class CodexRequest(NamedTuple):
 
 
 def text_at(params: Params, name: str) -> str | None:
-    """A field if it is text."""
+    """Return a field if it is text."""
     value = params.get(name)
     return value if isinstance(value, str) else None
 
 
 def list_at(params: Params, name: str) -> list[Params]:
-    """The objects in a field if it is a list."""
+    """Return the objects in a field if it is a list."""
     value = params.get(name)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def object_at(params: Params, name: str) -> Params:
-    """A field if it is an object, otherwise an empty one."""
+    """Return a field if it is an object, otherwise an empty one."""
     value = params.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -105,7 +105,7 @@ def object_at(params: Params, name: str) -> Params:
 
 
 def build_request(id: str, request: CodexRequest, subagent: str | None) -> PermissionRequest:
-    """A supported request as it is shown."""
+    """Build a supported request in the form in which it is shown."""
     shown = _BUILDERS[request.method](id, request.params, request.item)
     shown.call_id = request.item_id
     shown.reason = text_at(request.params, "reason")
@@ -118,7 +118,7 @@ def build_request(id: str, request: CodexRequest, subagent: str | None) -> Permi
 
 
 def _details(request: CodexRequest, shown: PermissionRequest) -> list[Detail]:
-    """Whatever else Codex says about the request."""
+    """Return all other information about the request."""
     given = {name: value for name, value in request.params.items() if name not in _ENVELOPE and value is not None}
     if shown.kind == "command" and shown.action.command is not None:
         shell, _ = unwrapped(given.pop("command", ""))
@@ -148,14 +148,14 @@ def _command(id: str, params: Params, item: Params) -> PermissionRequest:  # noq
 
 
 def inner_command(command: str) -> str:
-    """The command inside the shell that Codex wraps around every command."""
+    """Return the command inside the shell that Codex wraps around every command."""
     return unwrapped(command)[1]
 
 
 def unwrapped(command: str) -> tuple[str, str]:
-    """The shell that Codex wraps around every command, and the command inside.
+    """Return the shell that Codex wraps around every command, and the command inside.
 
-    Only what means the same is unwrapped: another program may do anything with its third word.
+    Only known shells are unwrapped: another program may do anything with its third argument.
     """
     try:
         words = shlex.split(command)
@@ -172,7 +172,7 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
     root = text_at(params, "grantRoot")
     action = _describe("apply_patch", patch_of(changes))
     if action.diff is not None:
-        action.diff = "".join(map(_unified, changes))  # With line numbers, which a patch of Codex lacks.
+        action.diff = "".join(map(_unified, changes))  # With line numbers, which Codex's patch format lacks.
     title = ", ".join(paths) or (f"Write in {root}" if root else "Change files")
     moved = [path for change in changes if (path := text_at(object_at(change, "kind"), "move_path"))]
     where = f"any file in {root}" if root else f"any change of {', '.join(paths) or 'these files'}"
@@ -184,13 +184,13 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
         action=action,
         verdicts=ALL_VERDICTS,
         session_rule=f"{_IN_CONVERSATION}, it no longer asks about {where}.",
-        # Codex has made the diff from the files on disk; they are watched for changes since.
+        # Codex made the diff from the files on disk. The paths are enough to detect later changes of the files.
         edits=[ProposedEdit(path=path) for path in paths + moved],
     )
 
 
 def patch_of(changes: list[Params]) -> str:
-    """The changes as a patch in the format that the model writes."""
+    """Return the changes as a patch in the format that the model writes."""
     lines = ["*** Begin Patch"]
     for change in changes:
         kind = text_at(object_at(change, "kind"), "type") or "update"
@@ -206,7 +206,7 @@ def patch_of(changes: list[Params]) -> str:
 
 
 def _lines(diff: str | None) -> list[str]:
-    """The lines of a diff or a file, in which only a line feed ends a line."""
+    """Split a diff or a file into lines at line feeds only."""
     return diff.removesuffix("\n").split("\n") if diff else []
 
 
@@ -267,7 +267,7 @@ def _question(id: str, params: Params, item: Params) -> PermissionRequest:  # no
 
 
 def _elicitation(id: str, params: Params, item: Params) -> PermissionRequest:
-    """An MCP server asks for a tool call, a form or a page."""
+    """Build the request of an MCP server for a tool call, a form or a page."""
     server = text_at(params, "serverName") or "MCP server"
     about = object_at(params, "_meta")
     form = object_at(object_at(params, "requestedSchema"), "properties")
@@ -318,7 +318,7 @@ def _line(text: str) -> str:
 
 
 def build_answer(request: CodexRequest, answer: Answer) -> Params:
-    """An answer in the form that Codex expects."""
+    """Return an answer in the form that Codex expects."""
     is_allowed = answer.verdict in ("allow", "allow_session")
     if request.method == "item/tool/requestUserInput":
         return {"answers": _answers(request.params, answer) if is_allowed else {}}
@@ -336,7 +336,7 @@ def build_answer(request: CodexRequest, answer: Answer) -> Params:
 
 
 def _answers(params: Params, answer: Answer) -> Params:
-    """The chosen answers, by the ids of Codex's questions."""
+    """Return the chosen answers, by the ids of Codex's questions."""
     found = {}
     for each in list_at(params, "questions"):
         chosen = answer.answers.get(text_at(each, "question") or "")

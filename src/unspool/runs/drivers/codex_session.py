@@ -1,4 +1,4 @@
-"""One session of a Codex process: its notifications and requests, translated into the events that all drivers share."""
+"""Translates the notifications and requests of a Codex process into the events that all drivers share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CodexItems:
         self._commands: dict[str, RunningCommand] = {}
 
     def start(self, thread: str, turn: str, item: Params) -> None:
-        """An item has started: an edit, a tool call of a server, or a command."""
+        """Add an item that has started: an edit, a tool call of an MCP server, or a command."""
         kind, id = text_at(item, "type"), text_at(item, "id") or ""
         if kind in ("fileChange", "mcpToolCall"):
             self._items[id] = {**item, "threadId": thread}
@@ -49,20 +49,20 @@ class CodexItems:
             self._commands[id] = RunningCommand(thread, turn, process)
 
     def complete(self, id: str) -> None:
-        """An item has completed."""
+        """Remove an item that has completed."""
         self._items.pop(id, None)
         self._commands.pop(id, None)
 
     def drop_commands(self, thread: str) -> None:
-        """The turn of a thread has ended: an interrupt no longer concerns its commands."""
+        """Forget the commands of a thread whose turn has ended: an interrupt no longer applies to them."""
         self._commands = {id: command for id, command in self._commands.items() if command.thread != thread}
 
     def commands(self) -> list[RunningCommand]:
-        """The commands of running turns."""
+        """Return the commands of running turns."""
         return list(self._commands.values())
 
     def subject_of(self, params: Params) -> Params:
-        """The item that a request is about: the one it names, or the last call of the server that asks."""
+        """Return the item that a request is about: the one it names, or the last call of the MCP server that asks."""
         if (id := text_at(params, "itemId")) is not None:
             return self._items.get(id, {})
         asking = (params.get("threadId"), params.get("serverName"))
@@ -80,12 +80,12 @@ class CodexSettings:
         self._emit = emit
 
     def read(self) -> SettingsChanged:
-        """The mode and the model that are set now."""
+        """Return the current mode and model."""
         name = next((name for name, mode in MODES.items() if mode.is_set(self.current)), None)
         return SettingsChanged(mode=name, model=text_at(self.current, "model"))
 
     def report_changes(self) -> None:
-        """Emit what is different from what was last emitted."""
+        """Emit what has changed since the last report."""
         now, before = self.read(), self.reported
         if before is None or now == before:
             return
@@ -115,7 +115,7 @@ class CodexSession:
         self._life = life
 
     def close(self) -> None:
-        """Codex has exited: cancel everything that is open."""
+        """Cancel everything that is open, because Codex has exited."""
         self.tasks.cancel()
         self.approvals.cancel_all()
         self.threads.state.apply("exited")
@@ -123,7 +123,7 @@ class CodexSession:
     # --- the handler of the connection ---
 
     def handle_request(self, id: RequestId, method: str, params: Params) -> None:
-        """Codex asks for something."""
+        """Handle a request of Codex."""
         request = CodexRequest(id, method, params, self.items.subject_of(params))
         if not request.is_supported:
             self.connection.reject(id, f"{method} is not supported")
@@ -134,7 +134,7 @@ class CodexSession:
         self.approvals.open(request)
 
     def handle_notification(self, method: str, params: Params) -> None:
-        """Codex reports something."""
+        """Handle a notification of Codex."""
         thread = text_at(params, "threadId") or ""
         if method == "thread/started":
             self.threads.learn_path(object_at(params, "thread"))
@@ -197,7 +197,7 @@ class CodexSession:
 
 
 def _notice_of(method: str, params: Params) -> str | None:
-    """The text of a notification that changes nothing but should be shown."""
+    """Return the text of a notification that has no other effect but should be shown."""
     if method == "error" and params.get("willRetry"):
         return text_at(object_at(params, "error"), "message")
     if method in ("warning", "guardianWarning"):

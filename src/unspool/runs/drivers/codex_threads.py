@@ -1,4 +1,4 @@
-"""The threads of one Codex process and their turns: the conversation itself, and its sub-agents."""
+"""The threads of one Codex process and their turns: the main conversation, and its sub-agents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUTCOMES: dict[str, TurnOutcome] = {"completed": "completed", "interrupted": "i
 
 
 class CodexThreads:
-    """Which turn runs in which thread. The agent is working until the turns of all threads have ended."""
+    """The running turns of all threads. The agent is working until all of them have ended."""
 
     def __init__(self) -> None:
         self.main = ""
@@ -34,19 +34,19 @@ class CodexThreads:
             self.paths[id] = path
 
     def subagent(self, thread: str) -> str | None:
-        """The thread if it is a sub-agent, None for the conversation itself."""
+        """Return the thread if it is a sub-agent, None for the main conversation."""
         return thread if thread not in ("", self.main) else None
 
     def running(self) -> dict[str, str]:
-        """The running turns by thread."""
+        """Return the running turns by thread."""
         return dict(self._running)
 
     def has_ended(self, turn: str | None) -> bool:
-        """Whether a turn is known to have ended."""
+        """Return whether a turn is known to have ended."""
         return turn in self._ended
 
     def start_turn(self, thread: str, turn: str) -> bool:
-        """A turn has started; True when the agent was not working before."""
+        """Record that a turn has started; return True if the agent was not working before."""
         if turn in self._ended or self._running.get(thread) == turn:
             return False
         self._running[thread] = turn
@@ -55,7 +55,7 @@ class CodexThreads:
         return TurnAction.REPORT_START in self.state.apply("started")
 
     def end_turn(self, thread: str, turn: Params) -> TurnEnded | None:
-        """A turn has ended; returns the outcome when the agent is not working any more."""
+        """Record that a turn has ended; return the outcome if the agent is no longer working."""
         id = text_at(turn, "id") or ""
         self._ended.append(id)
         self._running.pop(thread, None)
@@ -74,7 +74,7 @@ class CodexThreads:
         return self._outcome
 
     def end_event(self, turn: str) -> asyncio.Event:
-        """An event that is set when the turn ends."""
+        """Return an event that is set when the turn ends."""
         return self._end_events.setdefault(turn, asyncio.Event())
 
 
@@ -84,7 +84,7 @@ def _is_login_missing(problem: Params) -> bool:
 
 
 async def interrupt_turn(connection: RpcConnection, threads: CodexThreads, emit: Emit, thread: str, turn: str) -> None:
-    """Stop a turn. It is enough that it ends: Codex never answers the call for a turn that has ended by itself."""
+    """Stop a turn, and wait for the response or the end of the turn: Codex does not respond if it ended by itself."""
     if threads.has_ended(turn):
         return
     ended = threads.end_event(turn)
@@ -97,4 +97,4 @@ async def interrupt_turn(connection: RpcConnection, threads: CodexThreads, emit:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
     if isinstance(results[0], CallError) and not threads.has_ended(turn) and not connection.is_closed:
-        emit(Notice(f"Codex does not react to the interrupt: {results[0].message}."))
+        emit(Notice(f"Codex does not respond to the interrupt: {results[0].message}."))

@@ -1,4 +1,4 @@
-"""Where the events of a driver go."""
+"""Passes the events of a driver to the supervisor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..protocol import DriverEvent, Emit
 
 
 class EventSink:
-    """Passes events on to the supervisor from the moment the driver is started."""
+    """Passes events to `target`, which is set when the driver is started. Earlier events are dropped."""
 
     def __init__(self) -> None:
         self.target: Emit | None = None

@@ -1,21 +1,21 @@
-"""The driver of Gemini CLI, which speaks the Agent Client Protocol (`gemini --acp`).
+"""The driver for Gemini CLI, which uses the Agent Client Protocol (`gemini --acp`).
 
 Limits of the program when it is run this way, as of 0.61:
 
-* It cannot fork: it does not answer the protocol's call for it, and it stores the id of a session in its file.
+* It cannot fork: it does not support the protocol's call for it, and a session file contains the id of its session.
 * A message sent during a turn would end that turn, so messages wait for the end of the turn.
-* A denial has no reason, a question takes no answers, and an input cannot be changed. Reasons and answers go to the
-  model as the next message.
-* A turn that is interrupted while the model speaks is erased from the conversation. One that is interrupted during a
-  request, or by a denial, keeps the model's call without a result, and the session file shows neither.
-* It does not report the input of a tool call: a command is the title of the call, a change comes as two texts, and the
-  id of the call starts with the name of the tool.
+* A denial has no reason, a question takes no answers, and an input cannot be changed. The driver sends reasons and
+  answers to the model as the next message.
+* A turn that is interrupted while the model is writing is erased from the conversation. If it is interrupted during a
+  request, or by a denial, the model's call stays without a result. The session file shows neither.
+* It does not report the input of a tool call: a command is the title of the call, a change is given as two texts, and
+  the id of the call starts with the name of the tool.
 * Commands of the terminal are sent to the model as text. The driver handles `/clear` and `/new` itself.
-* It offers the model no tool to ask questions with. Sub-agents that only read run without asking; the program denies
-  all others.
-* Loading a session creates an empty file with the same name and the current minute. In the minute in which the session
-  was created that is its own file, which is then emptied; and the next start of the program takes such a file for a
-  damaged session and deletes all files of the session. So loading waits for the next minute and removes that file.
+* The model has no tool to ask questions. Sub-agents that only read run without asking; the program denies all others.
+* Loading a session creates an empty file, named after the session and the current minute. In the minute in which the
+  session was created, that is its own file, which is then emptied. And at its next start, the program takes an empty
+  file for a damaged session and deletes all files of the session. So the driver waits for the next minute before it
+  loads a session, and removes the empty file afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .request_details import details_of
 PROGRAM_VARIABLE = "UNSPOOL_GEMINI_PROGRAM"
 OWN_VARIABLES = ("GEMINI_", "GOOGLE_")
 BEYOND_SESSION = ("proceed_always_and_save", "proceed_always_server")
-"""Options that allow more than this tool in this session."""
+"""Options that allow more than this tool or last longer than this session."""
 MAX_PLAN = 200_000
 MAX_TITLE = 200
 _TOOL_IN_ID = re.compile(r"(?P<new>\w+?)__|(?P<old>[a-z]\w*)-\d{10,}")
@@ -80,7 +80,7 @@ class GeminiDriverFactory:
     extra = "gemini"
 
     def find_program(self) -> str:
-        """The program named in the environment, or the one on the path."""
+        """Return the program set in the environment, or the one on the path."""
         named = os.environ.get(PROGRAM_VARIABLE)
         found = shutil.which(named or "gemini")
         if found is None:
@@ -89,7 +89,7 @@ class GeminiDriverFactory:
         return found
 
     def create(self) -> GeminiDriver:
-        """A driver for one session."""
+        """Create a driver for one session."""
         return GeminiDriver(self.find_program())
 
 
@@ -105,19 +105,19 @@ class GeminiDriver(AcpDriver):
         self.program = program
 
     def commands(self) -> Sequence[Sequence[str]]:
-        """Speak the protocol instead of drawing on a terminal; up to 0.22 that was experimental."""
+        """Return the command with the option for the protocol, which had another name up to 0.22."""
         return [self.program, "--acp"], [self.program, "--experimental-acp"]
 
     def is_unknown_argument(self, error: str) -> bool:
-        """The program lists its valid arguments in that case."""
+        """Return whether an argument is unknown; the program then lists its valid arguments."""
         return "--experimental-acp" in error or "Unknown argument" in error
 
     def environment(self) -> dict[str, str]:
-        """Its own variables and those that every agent gets."""
+        """Return its own variables and those that every agent gets."""
         environment = environment_for(OWN_VARIABLES, os.environ, self.spec.home)
         if self.spec.home is not None:
             environment.pop(AGENTS["gemini"].info.variable, None)
-        # Otherwise the program starts itself a second time, only to get more memory.
+        # Otherwise the program starts itself a second time with a higher memory limit.
         environment.setdefault("GEMINI_CLI_NO_RELAUNCH", "true")
         return environment
 
@@ -135,18 +135,18 @@ class GeminiDriver(AcpDriver):
             await asyncio.sleep(seconds)
 
     def session_loaded(self) -> None:
-        """Loading has created the empty file."""
+        """Remove the empty file that loading has created."""
         self._remove_empty_files()
 
     def _seconds_to_wait(self) -> float:
-        """Until the minute in which a file of the session was created is over."""
+        """Return the seconds until the end of the minute in which a file of the session was created."""
         now = _now()
         minute = now.strftime("%Y-%m-%dT%H-%M")
         is_new = any(minute in path.name for path in self._files())
         return 60.5 - now.second - now.microsecond / 1_000_000 if is_new else 0.0
 
     def _remove_empty_files(self) -> None:
-        """Remove files of the session that contain no prompt, if there is one that does."""
+        """Remove the files of the session that contain no prompt, if another one contains one."""
         heads = [head for path in self._files() if (head := read_head(path)) is not None]
         own = [head for head in heads if head.session == self.spec.session]
         if any(head.prompt is not None for head in own):
@@ -165,17 +165,17 @@ class GeminiDriver(AcpDriver):
     # --- requests ---
 
     def option_for_session(self, options: Sequence[PermissionOption]) -> PermissionOption | None:
-        """Not the options to allow something forever, or all tools of a server."""
+        """Return an option for the session only, not one that allows something forever or all tools of a server."""
         lasting = (option for option in options if option.kind == "allow_always")
         return next((option for option in lasting if option.option_id not in BEYOND_SESSION), None)
 
     def mode_in_text(self, text: str) -> str | None:
-        """The program announces a change of its mode as if the model had said it."""
+        """Return the new mode, which the program announces as text of the model."""
         match = _MODE_IN_TEXT.fullmatch(text.strip())
         return match[1] if match else None
 
     def describe(self, id: str, permission: PermissionParams) -> PermissionRequest:
-        """What the agent wants to do, as far as it says."""
+        """Build the request from what the program reports about the call."""
         call = permission.tool_call
         tool = _tool_of(call)
         title = (call.title or tool).strip()
@@ -212,7 +212,7 @@ def _kind_of(tool: str, call: AcpToolCall) -> RequestKind:
 
 
 def _action_of(tool: str, call: AcpToolCall) -> m.Action:
-    """The action, with as much of the input as can be known."""
+    """Return the action, with as much of the input as is known."""
     given: dict[str, Any] = dict(call.raw_input or {})
     title = call.title or ""
     change = _diff_in(call)
@@ -248,7 +248,7 @@ def _diff(path: str, change: dict[str, Any]) -> str:
 
 
 def _plan_in(title: str) -> dict[str, str]:
-    """The plan is in a file, and only its path is reported."""
+    """Read the plan from its file, because only the path is reported."""
     match = _PLAN_IN_TITLE.search(title)
     if match is None:
         return {"plan": title}
@@ -267,7 +267,7 @@ def _edits(call: AcpToolCall) -> list[ProposedEdit]:
 
 
 def _details(call: AcpToolCall) -> list[Detail]:
-    """What the program says about a call beside its title and its change."""
+    """Return the details of a call, without its title and its change."""
     given: dict[str, Any] = dict(call.raw_input or {})
     if call.locations:
         given["locations"] = call.locations
@@ -285,7 +285,7 @@ def _explanation(call: AcpToolCall) -> str | None:
     for item in call.content or []:
         content = item.get("content")
         if item.get("type") == "content" and isinstance(content, dict) and isinstance(content.get("text"), str):
-            # For a command: where it runs, and in parentheses the purpose that the model gave.
+            # For a command: its working directory and, in parentheses, the purpose given by the model.
             text = _LOCATION.sub("", str(content["text"])).strip()
             return (text[1:-1] if text.startswith("(") and text.endswith(")") else text).strip() or None
     return None

@@ -1,6 +1,6 @@
-"""JSON-RPC in lines over a process's standard input and output, with requests in both directions.
+"""JSON-RPC over a process's standard input and output, one message per line, with requests in both directions.
 
-Nothing here waits forever: every call has a timeout.
+Every call has a timeout.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RequestId = int | str
 
 
 class CallError(UnspoolError):
-    """A call failed: the other side returned an error, or cannot answer any more."""
+    """A call failed: the other side returned an error, did not respond in time, or has exited."""
 
     def __init__(self, method: str, message: str, code: int | None = None) -> None:
         super().__init__(f"{method}: {message}")
@@ -32,7 +32,7 @@ class CallError(UnspoolError):
 
 
 class _RpcMessage(msgspec.Struct):
-    """Everything a line can be: a request, a notification, or a response."""
+    """A request, a notification or a response."""
 
     id: RequestId | None = None
     method: str | None = None
@@ -42,14 +42,14 @@ class _RpcMessage(msgspec.Struct):
 
 
 class RpcHandler(Protocol):
-    """Handles what the other side sends on its own initiative."""
+    """Handles notifications and requests of the other side."""
 
     def handle_notification(self, method: str, params: Params) -> None:
-        """The other side reports something."""
+        """Handle a notification."""
         ...
 
     def handle_request(self, id: RequestId, method: str, params: Params) -> None:
-        """The other side wants an answer, which may be given later with `reply` or `reject`."""
+        """Handle a request. The response may be sent later, with `reply` or `reject`."""
         ...
 
 
@@ -76,7 +76,7 @@ class RpcConnection:
                 self._send({"id": number, "method": method, "params": params or {}})
                 return await response
         except TimeoutError as error:
-            raise CallError(method, f"no answer within {seconds:g} s") from error
+            raise CallError(method, f"no response within {seconds:g} s") from error
         except _ResponseError as error:
             raise CallError(method, error.message, error.code) from error
         finally:
@@ -87,15 +87,15 @@ class RpcConnection:
         self._send({"method": method})
 
     def reply(self, id: RequestId, result: Any) -> None:
-        """Answer a request."""
+        """Respond to a request."""
         self._send({"id": id, "result": result})
 
     def reject(self, id: RequestId, message: str, code: int = _METHOD_NOT_FOUND) -> None:
-        """Answer a request with an error."""
+        """Respond to a request with an error."""
         self._send({"id": id, "error": {"code": code, "message": message}})
 
     def receive(self, line: bytes) -> None:
-        """Handle a line. An empty one means that there will be no more, which fails every pending call."""
+        """Handle a line. An empty line marks the end of the output; all pending calls then fail."""
         if not line:
             self._close()
             return
@@ -131,7 +131,7 @@ class RpcConnection:
 
 
 class _ResponseError(Exception):
-    """The error of a response."""
+    """The error in a response."""
 
     def __init__(self, error: object) -> None:
         fields = error if isinstance(error, dict) else {}

@@ -1,4 +1,4 @@
-"""Chunks of bytes as complete lines, with a limit on the length of one."""
+"""Splits chunks of bytes into lines, with a limit on their length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LineBuffer:
         self._is_too_long = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The non-empty lines that these bytes complete."""
+        """Return the non-empty lines that these bytes complete."""
         *whole, rest = data.split(b"\n")
         found = []
         for piece in whole:
@@ -31,7 +31,7 @@ class LineBuffer:
         return found
 
     def take_skipped(self) -> int:
-        """How many lines were skipped since this was last called."""
+        """Return the number of lines skipped since the last call."""
         count, self.skipped = self.skipped, 0
         return count
 

@@ -1,7 +1,7 @@
 """A child process that exchanges lines over its standard input and output, one JSON object per line.
 
-It gets a process session and a mark of its own, so that everything it starts can be found and stopped. The end of its
-error output is kept for error messages.
+It gets its own process session and mark, so that everything it starts can be found and stopped. The end of its error
+output is kept for error messages.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ERROR_TAIL = 2_000
 """Characters of the error output that are kept."""
 POLITE_SECONDS = 10.0
 SILENT_SECONDS = 10.0
-"""How long a process may go on after it has closed its output."""
+"""How long a process may continue to run after it has closed its output."""
 DRAIN_SECONDS = 5.0
-"""How long to wait for the last output. This passes in full only if another process holds the pipe open."""
+"""The longest wait for the last output, which happens only if another process holds the pipe open."""
 _CONTROL_CHARACTERS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class _Pipes(asyncio.SubprocessProtocol):
-    """The pipes of a child process, as the event loop reports on them."""
+    """The pipes of a child process; the event loop calls its methods."""
 
     def __init__(self, on_line: Callable[[bytes], None]) -> None:
         self.lines = LineBuffer(MAX_LINE_BYTES)
@@ -39,13 +39,13 @@ class _Pipes(asyncio.SubprocessProtocol):
         self.is_silent = asyncio.Event()
         """The process has closed its output, or has exited."""
         self.is_closed = asyncio.Event()
-        """Nothing more comes, neither from the output nor from the error output."""
+        """Both the output and the error output are closed."""
         self._on_line = on_line
         self._open = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
 
     def input(self) -> asyncio.WriteTransport | None:
-        """The pipe to the standard input of the process."""
+        """Return the pipe to the standard input of the process."""
         pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
         return cast(asyncio.WriteTransport, pipe) if pipe is not None else None
 
@@ -55,11 +55,11 @@ class _Pipes(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The process has been started."""
+        """Store the transport when the process has been started."""
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """The process has written something."""
+        """Handle data that the process has written."""
         if fd == 2:
             self.errors = (self.errors + data)[-2 * ERROR_TAIL :]
             return
@@ -68,7 +68,7 @@ class _Pipes(asyncio.SubprocessProtocol):
                 self._on_line(stripped)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
-        """The process has closed one of its outputs."""
+        """Handle the end of one of the pipes."""
         self._open.discard(fd)
         if fd == 1:
             self._on_line(b"")
@@ -77,7 +77,7 @@ class _Pipes(asyncio.SubprocessProtocol):
             self.is_closed.set()
 
     def process_exited(self) -> None:
-        """The process has exited; its children may still hold its output open."""
+        """Store the exit code. Children of the process may still hold its output open."""
         assert self._transport is not None
         self.code = self._transport.get_returncode()
         self.has_exited.set()
@@ -85,7 +85,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 
 class LineProcess:
-    """A running child process. Lines are passed to `on_line`; an empty one means that there will be no more."""
+    """A child process. Its lines are passed to `on_line`, with an empty one at the end."""
 
     def __init__(self, on_line: Callable[[bytes], None]) -> None:
         self.pid = 0
@@ -108,7 +108,7 @@ class LineProcess:
     async def start(
         self, command: Sequence[str], folder: str, environment: Mapping[str, str], mark: str | None = None
     ) -> None:
-        """Start the process. Raises UnspoolError when that is not possible."""
+        """Start the process. Raises UnspoolError if that is not possible."""
         self.mark = mark or self.mark
         if not os.path.isdir(folder):
             raise NotFoundError(f"{folder} is not a directory; an agent needs an existing directory to work in")
@@ -124,9 +124,10 @@ class LineProcess:
         self._started = processes.start_time(self.pid)
 
     def write(self, line: bytes) -> None:
-        """Write a line; does nothing when the process has exited.
+        """Write a line; does nothing if the process has exited.
 
-        This does not wait: what the process does not read stays in memory, which is at most a prompt and a few answers.
+        This does not wait: lines that the process has not read yet stay in memory, which are at most a prompt and a few
+        answers.
         """
         pipe = self._pipes.input()
         if pipe is not None and not pipe.is_closing() and not self._pipes.has_exited.is_set():
@@ -139,11 +140,11 @@ class LineProcess:
             pipe.close()
 
     def take_skipped_lines(self) -> int:
-        """How many lines were too long since this was last called."""
+        """Return the number of lines skipped since the last call because they were too long."""
         return self._pipes.lines.take_skipped()
 
     def error_tail(self) -> str | None:
-        """The end of the error output."""
+        """Return the end of the error output."""
         text = _CONTROL_CHARACTERS.sub("", self._pipes.errors.decode("utf-8", "replace")).strip()
         return text[-ERROR_TAIL:] or None
 
@@ -159,7 +160,7 @@ class LineProcess:
         await self._stop(ask)
 
     async def wait(self) -> None:
-        """Wait until the process exits or closes its output; on return nothing it started is left running."""
+        """Wait until the process exits or closes its output, and stop everything it started."""
         await self._pipes.is_silent.wait()
         if not self._is_being_stopped:
             await _wait_at_most(self._pipes.has_exited, SILENT_SECONDS)

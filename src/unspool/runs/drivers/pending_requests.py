@@ -1,4 +1,4 @@
-"""Requests of one agent that wait for an answer."""
+"""Requests of one agent that are waiting for an answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ T = TypeVar("T")
 
 
 class PendingRequests(Generic[T]):
-    """The requests of one agent by id, each with what its driver needs to answer it.
+    """The requests of one agent by id, each with a value that its driver needs to answer it.
 
-    A request is shown with `show`, which may come later than `add`. Only requests that have been shown are reported
-    as cancelled.
+    `show` may be called later than `add`. Only requests that have been shown are reported as cancelled.
     """
 
     def __init__(self, prefix: str, emit: Emit) -> None:
@@ -28,12 +27,12 @@ class PendingRequests(Generic[T]):
         return id in self._pending
 
     def new_id(self) -> str:
-        """An id that no other request of this agent has."""
+        """Return a new id, unique among the requests of this agent."""
         self._count += 1
         return f"{self._prefix}-{self._count}"
 
     def add(self, id: str, value: T) -> None:
-        """A request has arrived."""
+        """Add a request."""
         self._pending[id] = value
 
     def show(self, request: PermissionRequest) -> None:
@@ -43,16 +42,16 @@ class PendingRequests(Generic[T]):
             self._emit(request)
 
     def get(self, id: str) -> T | None:
-        """What belongs to a request."""
+        """Return the value of a request."""
         return self._pending.get(id)
 
     def take(self, id: str) -> T | None:
-        """Remove a request because it is being answered; None when it is not pending any more."""
+        """Remove a request that is being answered, and return its value; None if it is no longer pending."""
         self._shown.discard(id)
         return self._pending.pop(id, None)
 
     def cancel(self, id: str) -> T | None:
-        """Remove a request that the agent no longer waits for, and report that."""
+        """Remove a request that the agent has withdrawn, report that, and return its value."""
         value = self._pending.pop(id, None)
         if id in self._shown:
             self._shown.discard(id)
@@ -60,6 +59,6 @@ class PendingRequests(Generic[T]):
         return value
 
     def cancel_where(self, matches: Callable[[T], bool] = lambda _: True) -> list[T]:
-        """Cancel all matching requests; returns what belonged to them."""
+        """Cancel all matching requests; return their values."""
         ids = [id for id, value in self._pending.items() if matches(value)]
         return [value for id in ids if (value := self.cancel(id)) is not None]

@@ -1,4 +1,4 @@
-"""The fields of a request that its command, change, plan or questions do not show: all of them, whatever they are."""
+"""Lists every field of a request that its command, change, plan or questions do not show."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _DEEPEST = 6
 
 
 def details_of(input: Mapping[str, Any], shown: Collection[str] = ()) -> list[Detail]:
-    """The fields of an input, except those that are shown elsewhere, named like `edits[].old_string`.
+    """Return the fields of an input, except those in `shown`, which are named like `edits[].old_string`.
 
-    A name with a question mark is that of a switch. What should be text but is not cannot have been shown as text.
+    A name in `shown` matches only text; with a question mark at the end, it matches only a boolean. A field of
+    another type cannot have been shown elsewhere.
     """
     return [
         Detail(name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
@@ -32,7 +33,7 @@ def details_of(input: Mapping[str, Any], shown: Collection[str] = ()) -> list[De
 
 
 def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, object]]:
-    """The values that hold no others, each with its path."""
+    """Yield the values that contain no others, each with its path."""
     if depth < _DEEPEST and isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _leaves(inner, _joined(name, str(key)), depth + 1)
@@ -44,7 +45,7 @@ def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, object]
 
 
 def _joined(name: str, key: str) -> str:
-    """A path; an odd key is quoted, so that it cannot pass for a path."""
+    """Append a key to a path. An unusual key is quoted, so that it cannot be mistaken for a path."""
     if not _PLAIN_KEY.fullmatch(key):
         return f"{name}[{msgspec.json.encode(key).decode()}]"
     return f"{name}.{key}" if name else key

@@ -6,17 +6,17 @@ from ..protocol import Emit, SettingsChanged
 
 
 class ReportedSettings:
-    """Mode and model; changes are emitted once."""
+    """The mode and the model. Each change is emitted once."""
 
     def __init__(self, emit: Emit) -> None:
         self.mode: str | None = None
         self.model: str | None = None
         self.is_reporting = False
-        """Changes during the start are part of `Started`."""
+        """False during the start, because `Started` includes the settings."""
         self._emit = emit
 
     def update(self, mode: str | None = None, model: str | None = None) -> None:
-        """Take over what is given, and emit what has changed."""
+        """Update the given settings, and emit those that have changed."""
         new_mode = mode if mode != self.mode else None
         new_model = model if model != self.model else None
         self.mode, self.model = mode or self.mode, model or self.model

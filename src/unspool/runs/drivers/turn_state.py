@@ -1,7 +1,7 @@
-"""The turn of one agent as a table, shared by all drivers: inputs go in, actions come out. No clocks, no processes.
+"""The state machine for the turns of one agent, shared by all drivers. It has no clock and no process.
 
-A driver reports what it sends and what its agent says as inputs, and carries out the actions it gets back. How an
-interrupt is sent, and how a message starts a turn, is the driver's own business.
+A driver passes what it sends and what its agent reports as inputs, and carries out the actions it gets back. How an
+interrupt is sent, and how a message starts a turn, is up to the driver.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Input = Literal["sent", "send_failed", "started", "interrupt", "ended", "ended_w
 
 
 class TurnAction(Enum):
-    """What a driver has to do after an input."""
+    """An action that a driver has to take after an input."""
 
     REPORT_START = "report start"
     REPORT_END = "report end"
     INTERRUPT = "interrupt"
     """Tell the agent to stop its turn."""
     EXPECT_END = "expect end"
-    """The first interrupt of this turn: start watching whether the agent obeys."""
+    """The first interrupt of this turn: check after a while whether the turn has ended."""
 
 
 _START = (TurnAction.REPORT_START,)
@@ -38,14 +38,14 @@ TRANSITIONS: dict[tuple[Phase, Input], tuple[Phase, tuple[TurnAction, ...]]] = {
     ("idle", "send_failed"): ("idle", ()),
     ("idle", "started"): ("running", _START),
     ("idle", "interrupt"): ("idle", ()),
-    # Some agents answer a command of their own without reporting that a turn has started.
+    # Some agents respond to built-in commands without reporting that a turn has started.
     ("idle", "ended"): ("idle", _END),
     ("idle", "ended_with_more"): ("starting", _END),
     ("idle", "exited"): ("idle", ()),
     ("starting", "sent"): ("starting", ()),
     ("starting", "send_failed"): ("idle", ()),
     ("starting", "started"): ("running", _START),
-    # It may have no effect before the turn starts; the driver interrupts again once it runs.
+    # An interrupt may have no effect before the turn starts; the driver interrupts again once it is running.
     ("starting", "interrupt"): ("starting", _INTERRUPT),
     ("starting", "ended"): ("idle", _END),
     ("starting", "ended_with_more"): ("starting", _END),
@@ -68,11 +68,11 @@ TRANSITIONS: dict[tuple[Phase, Input], tuple[Phase, tuple[TurnAction, ...]]] = {
 
 
 class TurnState(msgspec.Struct):
-    """Where the turn of one agent is."""
+    """The state of the current turn of one agent."""
 
     phase: Phase = "idle"
     ended: int = 0
-    """How many turns have ended."""
+    """The number of turns that have ended."""
 
     @property
     def is_active(self) -> bool:
@@ -90,7 +90,7 @@ class TurnState(msgspec.Struct):
         return self.phase == "interrupting"
 
     def apply(self, input: Input) -> tuple[TurnAction, ...]:
-        """Apply an input; returns what the driver has to do, in this order."""
+        """Apply an input; return the actions that the driver has to take, in this order."""
         self.phase, actions = TRANSITIONS[self.phase, input]
         if TurnAction.REPORT_END in actions:
             self.ended += 1
@@ -110,7 +110,7 @@ class Lifecycle(msgspec.Struct):
         return self.has_started and not self.is_stopping and not self.has_exited
 
     def exit(self) -> bool:
-        """The agent has exited; True the first time."""
+        """Record that the agent has exited; return True the first time."""
         is_first = not self.has_exited
         self.has_exited = True
         return is_first

@@ -24,7 +24,7 @@ SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ValueError(f"a bug with {SECRET} in it"), "An internal error occurred; the log of the server says where."),
+        (ValueError(f"a bug with {SECRET} in it"), "An internal error occurred; see the log of the server."),
         (UsageError(f"no time: {SECRET}"), f"no time: {Redactor(b'key').text(SECRET)}"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_conversation(place: Place) -> None:
     for text in (*texts.values(), place.errors.read_text()):
         assert SECRET not in text
         assert "elsewhere" not in text
-    assert texts["no budget"] == "budget is 0; it has to be between 500 and 20,000 tokens"
+    assert texts["no budget"] == "budget is 0; it must be between 500 and 20,000 tokens"
     assert texts["too much"].startswith("budget is 1,000,000,000")
     assert texts["no session"].startswith("no such session here")
     assert "at character" in texts["bad query"]

@@ -113,12 +113,12 @@ def test_read_session(ask: Asked) -> None:
 
 def test_what_was_refused(ask: Asked) -> None:
     text = ask("what_was_refused", tool="Bash")
-    assert text.startswith("2 refused actions in this project")
+    assert text.startswith("2 rejected actions in this project")
     assert names_in(text) == {FIRST, SECOND}
     assert quotations(text) == ["git push --force", "never force-push, open a pull request"] * 2
     assert "Bash was rejected by user" in own_words(text)
-    assert "Nothing was refused." in ask("what_was_refused", tool="Read")
-    assert "Nothing was refused." in ask("what_was_refused", since="1d")
+    assert "Nothing was rejected." in ask("what_was_refused", tool="Read")
+    assert "Nothing was rejected." in ask("what_was_refused", since="1d")
 
 
 def test_context_at(ask: Asked) -> None:
@@ -138,7 +138,7 @@ def test_history_of_file(ask: Asked) -> None:
     assert "Edit:" in own_words(text)
     assert "\nRead\n" in f"{own_words(text)}\n"
     assert names_in(ask("history_of_file", path=f"{DEMO}/src/parser.py")) == {FIRST, SECOND}
-    assert "No session touched" in ask("history_of_file", path="arser.py")
+    assert "No session read or changed this file" in ask("history_of_file", path="arser.py")
 
 
 def test_recent_work(ask: Asked) -> None:
@@ -217,7 +217,7 @@ def test_small_pages_of_a_list_have_what_a_large_one_has(ask: Asked, tool: str, 
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        ("search", {"query": "x", "budget": 0}, "budget is 0; it has to be between"),
+        ("search", {"query": "x", "budget": 0}, "budget is 0; it must be between"),
         ("read_session", {"session": "latest", "budget": 10**9}, "budget is 1,000,000,000"),
         ("search", {"query": ""}, "empty"),
         ("search", {"query": "(red"}, "character"),
@@ -228,7 +228,7 @@ def test_small_pages_of_a_list_have_what_a_large_one_has(ask: Asked, tool: str, 
         ("search", {"query": ["x"]}, "Expected `str`"),
         ("search", {"query": "x", "cursor": "one"}, "cursor is not from an answer"),
         ("recent_work", {"cursor": "9" * 30}, "cursor is not from an answer"),
-        ("recent_work", {"since": "soon"}, "is no time"),
+        ("recent_work", {"since": "soon"}, "is not a time"),
         ("read_session", {"session": "no-such-session"}, "no such session here"),
         ("read_session", {"session": ELSEWHERE}, "no such session here"),
         ("read_session", {"session": ASKING}, "no such session here"),

@@ -39,7 +39,7 @@ def test_a_receipt_follows_a_call_from_the_request_to_its_effect() -> None:
     shown = lines(receipt_of([decision()], COMMAND, result("error", 2), None))
     assert "make test" in shown["asked"]
     assert shown["decided"].startswith("allowed by this phone")
-    assert shown["ran"] == "as it was asked"
+    assert shown["ran"] == "as asked"
     assert shown["changed"] == "exit code 2"
 
 
@@ -65,7 +65,7 @@ def test_a_receipt_does_not_claim_what_the_record_does_not_say(ended: m.ToolResu
     receipt = receipt_of([decision(action=EDIT)], EDIT, ended, None)
     assert receipt.has_run is None
     assert receipt.changed == []
-    assert lines(receipt)["ran"].startswith("not known: ")
+    assert lines(receipt)["ran"].startswith("unknown: ")
 
 
 def test_an_edit_lists_every_file_of_its_diff() -> None:

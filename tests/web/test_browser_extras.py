@@ -63,12 +63,12 @@ def test_a_run_is_reviewed_and_a_file_reverted(visitor: Visitor, server: Served)
     expect(page.locator(".diff .add")).to_contain_text("good morning")
     shot(page, "revert")
     path.write_text("changed in the meantime\n")
-    page.get_by_role("button", name="Write this").click()
+    page.get_by_role("button", name="Revert the file").click()
     expect(page.get_by_role("alert")).to_contain_text("has changed since you saw it")
     assert path.read_text() == "changed in the meantime\n"
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
     page.reload()
-    page.get_by_role("button", name="Write this").click()
+    page.get_by_role("button", name="Revert the file").click()
     expect(page.locator(".review .reviewed-file")).to_contain_text("as before")
     assert path.read_text() == "good morning\n"
 

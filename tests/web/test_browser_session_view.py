@@ -148,7 +148,7 @@ def test_the_inspector_says_what_a_context_is_made_of(page: Page, server: Server
     assert_looks_right(page, "inspector", "#rail")
     inspector.get_by_role("button", name="Compare with another message").click()
     page.locator("#m0 .anchor", has_text="context").click()
-    expect(page.locator("#inspector .difference")).to_contain_text("came in")
+    expect(page.locator("#inspector .difference")).to_contain_text("added")
 
 
 def test_pins_notes_and_tags_are_kept(page: Page, server: Server) -> None:

@@ -147,4 +147,4 @@ def test_browsers_subscribe_get_messages_and_are_forgotten_when_they_are_gone(tm
 
 
 def test_a_server_without_agents_says_why_there_is_no_key() -> None:
-    assert push_key(None) == (None, "This server runs no agents.")
+    assert push_key(None) == (None, "Running agents is disabled on this server.")

@@ -1,5 +1,5 @@
-"""An MCP server with which agents look up earlier sessions: search, read, and ask what was refused.
+"""An MCP server that lets agents look up earlier sessions: search them, read them, and list rejected actions.
 
-It only reads. Its answers are limited to one project, have no secrets, and fit a budget of tokens; everything that
-comes from a log is marked as a quotation.
+It only reads. Responses are limited to one project, contain no secrets and stay within a token budget. All text from
+logs is marked as quoted.
 """

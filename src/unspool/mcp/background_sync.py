@@ -1,4 +1,4 @@
-"""Keeps the store up to date while a server waits for questions."""
+"""Keeps the store up to date while a server waits for requests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..store import open_store
 
 _log = logging.getLogger("unspool.mcp")
 _LOCK_SECONDS = 3.0
-"""How long to wait for another process that imports sessions; it does the same work."""
+"""How long to wait for another process that is importing sessions, since it does the same work."""
 PATIENCE_SECONDS = 20.0
-"""How long an answer waits. Clients give up after about a minute."""
+"""How long a request waits for the import. Clients give up after about a minute."""
 
 
 class BackgroundSync:
-    """Imports what is new, in a thread. A question starts it, and waits for a while until it is done."""
+    """Imports new data in a thread. A request starts the import and waits a limited time for it to finish."""
 
     def __init__(self, store: str | None, homes: Sequence[str]) -> None:
         self._store = store
@@ -28,10 +28,10 @@ class BackgroundSync:
         self._lock = threading.Lock()
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> bool:
-        """Import what is new, and return whether that was done in time. It continues in any case."""
+        """Import new data, and return whether that finished in time. If not, the import continues."""
         with self._lock:
             if self._running is None or not self._running.is_alive():
-                # It must not keep the process alive after the client is gone; what is half written is rolled back.
+                # It must not keep the process alive after the client is gone. An incomplete write is rolled back.
                 self._running = threading.Thread(target=self._sync, name="unspool-sync", daemon=True)
                 self._running.start()
             running = self._running

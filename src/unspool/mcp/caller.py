@@ -1,4 +1,4 @@
-"""Which session asks: answers leave out what the agent has just said or read itself."""
+"""Finds the session that a request comes from: responses leave out what the agent has just written or read itself."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def find_callers(
     homes: Iterable[tuple[str, Path]],
     since: datetime | None = None,
 ) -> list[Caller]:
-    """The sessions that a call comes from, as far as the agents say. One agent may have started another.
+    """Return the sessions that a call comes from, as far as the agents say. One agent may have started another.
 
-    Where an agent does not say which session, it is the one that was written last `since` the server was started.
+    If an agent does not name its session, it is assumed to be the one written last, at or after `since`, which is when
+    the server started. Without `since`, such an agent is ignored.
     """
     roots: dict[str, list[Path]] = {}
     for name, root in homes:

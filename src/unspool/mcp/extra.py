@@ -1,4 +1,4 @@
-"""The packages of the extra."""
+"""Checks that the optional packages for the MCP server are installed."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from ..data.extra import load_package
 
 
 def check_extra() -> None:
-    """Load the SDK of the protocol. Raises MissingExtraError with the command that installs it."""
+    """Import the MCP SDK. Raises MissingExtraError with the command that installs it."""
     load_package("mcp.server.lowlevel", "'unspool[mcp]'")

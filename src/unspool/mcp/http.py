@@ -1,7 +1,7 @@
-"""The server at an address: requests of the streamable HTTP transport, each on its own.
+"""The MCP server over HTTP: the streamable HTTP transport in stateless mode.
 
-Who may send them is decided before they come here. The address says which project is asked about: `?project=PATH`, or
-`?all-projects=1`; without either it is the folder that the web server was started in.
+Requests are authenticated before they arrive here. The URL selects the project: `?project=PATH` or `?all-projects=1`;
+without either, it is the folder in which the web server was started.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .tool_table import call_tool
 P = ParamSpec("P")
 T = TypeVar("T")
 FindProcesses = Callable[[tuple[str, int] | None, tuple[str, int] | None], tuple[int, ...]]
-"""The process at the other end of a connection, and those that it was started by."""
+"""Returns the process at the other end of a connection, followed by its ancestors."""
 _MOST_BYTES = 1 << 20
-"""Of a request."""
+"""Maximum size of a request body."""
 
 
 class RunsQueries(Protocol):
-    """Runs functions of the store in threads."""
+    """Runs functions that use the store in threads."""
 
     async def run(self, query: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `query(store, …)`."""
@@ -43,7 +43,7 @@ class RunsQueries(Protocol):
 
 
 class HttpServer:
-    """Answers requests at one address."""
+    """Handles the requests to the MCP endpoint."""
 
     def __init__(
         self, pool: RunsQueries, homes: tuple[str, ...], redactor: Redactor, find_processes: FindProcesses
@@ -61,7 +61,7 @@ class HttpServer:
         )
         self._is_ready = asyncio.Event()
         self._is_done = asyncio.Event()
-        # What the SDK logs may contain parts of requests.
+        # The log messages of the SDK may contain parts of requests.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         self._task = asyncio.create_task(self._run())
 
@@ -71,15 +71,15 @@ class HttpServer:
             await self._is_done.wait()
 
     async def close(self) -> None:
-        """Stop answering."""
+        """Stop handling requests."""
         self._is_done.set()
         await self._task
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request."""
+        """Handle a request."""
         await self._is_ready.wait()
         with suppress(ClientDisconnect):
-            # Clients give up on a first request, with which the packages are loaded, and send another.
+            # The first request is slow, because it loads packages: some clients give up and send another.
             await self._manager.handle_request(scope, receive, send)
 
     async def _answer(self, context: RequestContext, name: str, arguments: Mapping[str, Any]) -> str:
@@ -88,10 +88,10 @@ class HttpServer:
         scope = scope_of(request.query_params, self._folder)
         processes = await asyncio.to_thread(self._find_processes, request.client, request.scope.get("server"))
         callers = find_callers(dict(context.meta or {}), {}, processes, self._homes)
-        return await self._pool.run(_ask, scope, callers, self._redactor, name, arguments)
+        return await self._pool.run(_run_tool, scope, callers, self._redactor, name, arguments)
 
 
-def _ask(
+def _run_tool(
     store: Store,
     scope: ProjectScope,
     callers: list[Caller],
@@ -103,10 +103,10 @@ def _ask(
 
 
 def scope_of(query: Mapping[str, str], folder: str) -> ProjectScope:
-    """The project that an address asks about."""
+    """Return the project that the query string of a URL selects."""
     if query.get("all-projects") in ("1", "true"):
         return ProjectScope(None)
     project = query.get("project") or folder
     if not os.path.isabs(project):
-        raise UsageError("project in the address of this server has to be an absolute path")
+        raise UsageError("project in the URL of this server must be an absolute path")
     return ProjectScope(project)

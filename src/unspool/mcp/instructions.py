@@ -1,4 +1,4 @@
-"""The text that tells agents when to use the tools, for the protocol and for files such as AGENTS.md."""
+"""Instructions that tell agents when to use the tools, sent to clients and printed for files such as AGENTS.md."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from importlib.resources import files
 
 
 def instructions() -> str:
-    """The text, in Markdown."""
+    """Return the instructions, in Markdown."""
     return (files(__package__) / "instructions.md").read_text(encoding="utf-8")

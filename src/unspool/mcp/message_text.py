@@ -1,4 +1,4 @@
-"""Messages as text for answers."""
+"""Messages as text for responses."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class MessageBlock(NamedTuple):
     """A block of a message."""
 
     label: str
-    """What it is, in words of this server."""
+    """A description, written by this server."""
     text: str
-    """What it contains, to be quoted; empty if there is nothing to quote."""
+    """The content to quote, if any."""
     usual: int
-    """Tokens that are shown of it among other messages."""
+    """Maximum number of tokens to show when several messages are requested."""
 
 
 def heading(message: m.Message) -> str:
-    """Which message it is."""
-    left = f", on branch {message.branch}, which was left" if message.branch else ""
+    """Return a line that identifies a message."""
+    left = f", on abandoned branch {message.branch}" if message.branch else ""
     return f"message {message.index}, {message.author}, {moment(message.timestamp)}{left}"
 
 
 def blocks_of(message: m.Message, agent: str) -> list[MessageBlock]:
-    """The blocks that have anything to say."""
+    """Return the blocks that have a label or a text."""
     return [block for block in _blocks(message, agent) if block.text or block.label]
 
 
@@ -56,7 +56,7 @@ def _described(block: m.Block, message: m.Message, agent: str) -> tuple[str, str
         case m.Attachment():
             return f"attachment, {name(block.kind)}", block.text or block.path or "", _SMALL
         case m.CompactionMark():
-            return "summary of the messages before", block.summary or "", _LARGE
+            return "summary of earlier messages", block.summary or "", _LARGE
         case m.InterruptionMark():
             return f"interrupted during {block.during}", "", 0
         case m.Image():
@@ -66,7 +66,7 @@ def _described(block: m.Block, message: m.Message, agent: str) -> tuple[str, str
 
 
 def described(action: m.Action | None) -> str:
-    """What a call does, or would have done."""
+    """Return what a call does or would have done, as text."""
     if action is None:
         return ""
     if action.questions:
@@ -77,6 +77,6 @@ def described(action: m.Action | None) -> str:
 
 
 def changed_lines(diff: str) -> str:
-    """The lines of a diff that were removed or added."""
+    """Return the removed and added lines of a diff."""
     lines = [line for line in diff.split("\n") if line.startswith(("+", "-")) and not line.startswith(("+++", "---"))]
     return "\n".join(lines) or diff

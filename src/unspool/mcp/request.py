@@ -1,4 +1,4 @@
-"""What the tools share: the store, which sessions they may use, and texts without secrets."""
+"""The context of a tool call: the store, the sessions that may be used, and access to redacted data."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .scope import Caller, ProjectScope, find_session
 _T = TypeVar("_T")
 _BEHIND = "Sessions are still being imported; the newest may be missing."
 _CUT_TITLE = 200
-"""Titles are stored with at most as many characters."""
+"""Stored titles are truncated to this many characters."""
 _TITLE = 30
-"""Tokens of a title."""
+"""Maximum number of tokens of a title."""
 
 
 class BudgetParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What every tool takes."""
+    """Parameters of every tool."""
 
-    budget: Annotated[int, msgspec.Meta(description="most tokens of the answer")] = USUAL
+    budget: Annotated[int, msgspec.Meta(description="max tokens in the answer")] = USUAL
     cursor: Annotated[str, msgspec.Meta(description="from the end of the last answer, to continue")] = ""
 
 
 class ToolRequest:
-    """A call of a tool. It is made for one call, in one snapshot of the store."""
+    """One tool call, which reads one snapshot of the store."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ToolRequest:
         *,
         is_behind: bool = False,
     ) -> None:
-        """`is_behind` says that the store may lack the newest sessions."""
+        """Set `is_behind` if the store may lack the newest sessions."""
         self.store = store
         self._is_behind = is_behind
         self.scope = scope
@@ -55,41 +55,41 @@ class ToolRequest:
 
     @property
     def redactor(self) -> Redactor | None:
-        """Takes secrets out; None if they may be shown."""
+        """Removes secrets; None if they may be shown."""
         return self._redactor
 
     @cached_property
     def sessions(self) -> SessionFilter:
-        """The sessions that answers come from."""
+        """The sessions that may be used."""
         return self.scope.sessions(self.store, self._callers)
 
     def find(self, name: str) -> SessionRow:
-        """A session by what the agent calls it."""
+        """Return the session with this id, prefix of an id, or `latest`."""
         return find_session(self.store, self.sessions, name)
 
     def answer(self, budget: int, headline: str) -> Answer:
-        """An answer to begin with."""
+        """Return a new response with a headline."""
         answer = Answer(budget, headline)
         if self._is_behind:
             answer.line(_BEHIND)
         return answer
 
-    # --- without secrets ---
+    # --- redacted data ---
 
     def text(self, text: str | None) -> str:
-        """A text without secrets."""
+        """Return a text without secrets."""
         return "" if not text else text if self._redactor is None else self._redactor.text(text)
 
     def decoded(self, json: bytes, type: type[_T]) -> _T:
-        """A value of the store without secrets."""
+        """Decode a value from the store, without secrets."""
         return msgspec.json.decode(json if self._redactor is None else self._redactor.data(json), type=type)
 
     def messages(self, row: SessionRow, first: int, end: int) -> list[m.Message]:
-        """The messages from one to the one before another, without secrets."""
+        """Return the messages from `first` up to, but not including, `end`, without secrets."""
         return self._clean(self.store.messages.read(row.id, max(0, first), end))
 
     def each(self, row: SessionRow, indices: Iterable[int]) -> dict[int, m.Message]:
-        """Some messages by index, without secrets."""
+        """Return some messages by index, without secrets."""
         found = self.store.messages.read_each(row.id, indices)
         return dict(zip(found, self._clean(found.values()), strict=True))
 
@@ -97,14 +97,14 @@ class ToolRequest:
         return [message if self._redactor is None else self._redactor.message(message) for message in messages]
 
     def head(self, row: SessionRow) -> Session:
-        """The record of a session without its messages, and without secrets."""
+        """Return the record of a session without its messages and without secrets."""
         head = self.store.messages.load_head(row.id)
         return head if self._redactor is None else self._redactor.session(head)
 
-    # --- in words ---
+    # --- descriptions ---
 
     def describe(self, row: SessionRow) -> str:
-        """A session in one line."""
+        """Describe a session in one line."""
         title = inline(self.text(_whole_words(row.title)), _TITLE) if row.title else "(no title)"
         project = ""
         if self.scope.folder is None and row.project:
@@ -113,22 +113,22 @@ class ToolRequest:
 
 
 def _whole_words(title: str) -> str:
-    """A title without a last word that may be cut: half of a secret is not recognised as one."""
+    """Return a title without the last word if that may be truncated: a partial secret would not be recognised."""
     return title if len(title) < _CUT_TITLE else title[: title.rfind(" ") + 1]
 
 
 def shown_time(row: SessionRow) -> str:
-    """When a session was last active, in UTC."""
+    """Return when a session was last active, in UTC."""
     return moment(row.ended_at or row.started_at)
 
 
 def moment(at: object) -> str:
-    """A time in UTC, to the minute."""
+    """Format a time in UTC, to the minute."""
     return f"{at:%Y-%m-%d %H:%M}" if at is not None else "no time"
 
 
 def offset_of(cursor: str) -> int:
-    """The number in a cursor of a list."""
+    """Return the offset that the cursor of a list contains."""
     if not cursor:
         return 0
     if not cursor.isdecimal() or len(cursor) > 9:
@@ -137,5 +137,5 @@ def offset_of(cursor: str) -> int:
 
 
 def bad_cursor() -> UsageError:
-    """The error for a cursor that no answer had."""
-    return UsageError("cursor is not from an answer of this tool; leave it out to begin at the beginning")
+    """Return the error for an invalid cursor."""
+    return UsageError("cursor is not from an answer of this tool; omit it to start from the beginning")

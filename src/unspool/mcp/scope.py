@@ -1,4 +1,4 @@
-"""Which sessions answers may come from: those of one project, without the session that asks."""
+"""The sessions that a tool call may use: those of one project, except the session that makes the call."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 
 _DEEPEST = 8
-"""Sub-agents of sub-agents that are looked for."""
+"""Maximum depth of nested sub-agents to search."""
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The session of an agent that asks."""
+    """The session that a tool call comes from."""
 
     agent: str
     session: str | None = None
     since: datetime | None = None
-    """Without a session: it is the one that was written last, if that was at this time or later."""
+    """If `session` is not known: it is the one written last, provided that was at this time or later."""
 
 
 class ProjectScope(msgspec.Struct, frozen=True):
-    """What a server may answer about."""
+    """The project, or all projects, that a server gives access to."""
 
     folder: str | None
     """The folder of the project; None means all projects."""
 
     @property
     def root(self) -> str | None:
-        """The repository around the folder, or the folder itself."""
+        """The repository that contains the folder, or the folder itself."""
         return None if self.folder is None else enclosing_repository(self.folder) or os.path.abspath(self.folder)
 
     @property
     def text(self) -> str:
-        """The scope in words."""
+        """A description of the scope."""
         return "all projects" if self.folder is None else "this project"
 
     def sessions(self, store: Store, callers: Iterable[Caller]) -> SessionFilter:
-        """The sessions that answers come from."""
+        """Return a filter for the sessions that may be used, without those of the callers."""
         allowed = SessionFilter(is_empty=False)
         if self.folder is not None:
             # The same path on another machine is another folder.
@@ -57,7 +57,7 @@ class ProjectScope(msgspec.Struct, frozen=True):
         return replace(allowed, without=tuple(without))
 
     def _among(self, recorded: Iterable[str]) -> list[str]:
-        """The folders of sessions that belong to the project."""
+        """Return those of the recorded session folders that belong to the project."""
         assert self.folder is not None
         folder = os.path.abspath(self.folder)
         real = os.path.realpath(folder)
@@ -73,7 +73,7 @@ class ProjectScope(msgspec.Struct, frozen=True):
 
 
 def _belongs(path: str, repository: str) -> bool:
-    """Whether a folder is inside a repository, and not in another one that is inside it."""
+    """Whether a folder is inside a repository, but not in another repository nested in it."""
     if not path.startswith(os.path.join(repository, "")):
         return False
     nearest = enclosing_repository(path)
@@ -81,7 +81,7 @@ def _belongs(path: str, repository: str) -> bool:
 
 
 def own_sessions(store: Store, caller: Caller, allowed: SessionFilter) -> set[int]:
-    """The session that asks, the one that started it, and all their sub-agents."""
+    """Return the ids of the calling session, its ancestors, and all their sub-agents."""
     session = caller.session or _latest_written(store, caller, allowed)
     if session is None:
         return set()
@@ -105,14 +105,14 @@ def own_sessions(store: Store, caller: Caller, allowed: SessionFilter) -> set[in
 
 
 def _latest_written(store: Store, caller: Caller, allowed: SessionFilter) -> str | None:
-    """The session that an agent which does not say it is most likely in."""
+    """Return the most likely session of an agent that does not name it."""
     wanted = replace(allowed, agent=caller.agent, kind="main", active_since=caller.since)
     found = store.sessions.select(wanted, limit=1)
     return found[0].name if found else None
 
 
 def find_session(store: Store, sessions: SessionFilter, name: str) -> SessionRow:
-    """A session by its id, the beginning of one, or `latest`. Files are never opened."""
+    """Find a session by its id, a prefix of its id, or `latest`. Never opens files."""
     if name == LATEST:
         found = store.sessions.select(replace(sessions, kind="main"), limit=1)
         if not found:

@@ -1,4 +1,4 @@
-"""The server: the tools in the protocol, by the official SDK. Each transport brings its own way to the store."""
+"""The MCP server, built with the official SDK. Each transport has its own way of accessing the store."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .instructions import instructions
 from .tool_table import TOOLS
 
 _log = logging.getLogger("unspool.mcp")
-_BROKEN = "An internal error occurred; the log of the server says where."
+_BROKEN = "An internal error occurred; see the log of the server."
 
 RequestContext: TypeAlias = ServerRequestContext[Any, Any]
 Answering: TypeAlias = Callable[[RequestContext, str, Mapping[str, Any]], Awaitable[str]]
-"""Answers a call, by the name of the tool and its arguments."""
+"""Runs a tool, given its name and arguments, and returns its text."""
 
 
 def create_server(answering: Answering, redacted: Callable[[str], str]) -> Server[Any]:
-    """A server for any transport. `redacted` takes secrets out of error messages, which may repeat what was asked."""
+    """Create a server for any transport. `redacted` removes secrets from error messages, which may repeat arguments."""
 
     async def list_tools(_: RequestContext, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed_tools())
@@ -35,8 +35,8 @@ def create_server(answering: Answering, redacted: Callable[[str], str]) -> Serve
         except UnspoolError as error:
             return _result(redacted(str(error)), is_error=True)
         except Exception as error:
-            # Neither the message nor the values in a traceback: both may contain what sessions contain.
-            _log.error("%s failed: %s at %s", params.name[:50], type(error).__name__, _place(error))
+            # Log neither the message nor a traceback: both may contain text from sessions.
+            _log.error("%s failed: %s at %s", params.name[:50], type(error).__name__, _location(error))
             return _result(_BROKEN, is_error=True)
         return _result(text)
 
@@ -51,7 +51,7 @@ def create_server(answering: Answering, redacted: Callable[[str], str]) -> Serve
 
 
 def listed_tools() -> list[types.Tool]:
-    """The tools as clients see them."""
+    """Return the tools as clients see them."""
     return [
         types.Tool(
             name=tool.name,
@@ -67,9 +67,9 @@ def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
-def _place(error: BaseException) -> str:
-    """The line in which an exception was raised."""
+def _location(error: BaseException) -> str:
+    """Return the file and line in which an exception was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "an unknown place"
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "an unknown location"

@@ -1,4 +1,4 @@
-"""The server as a program that an agent starts: requests come from standard input, answers go to standard output."""
+"""The MCP server as a program that an agent starts: it reads standard input and writes to standard output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tool_table import call_tool
 
 
 class StdioSettings(msgspec.Struct, kw_only=True, frozen=True):
-    """How a server for one agent runs."""
+    """Settings of a server for one agent."""
 
     scope: ProjectScope
     store: str | None = None
@@ -38,7 +38,7 @@ class StdioSettings(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class StdioServer:
-    """Answers one agent, one question at a time."""
+    """Serves one agent, one request at a time."""
 
     def __init__(self, settings: StdioSettings) -> None:
         self._settings = settings
@@ -50,15 +50,15 @@ class StdioServer:
 
     def run(self) -> None:
         """Serve until the agent closes the connection."""
-        # What the SDK logs may contain parts of requests.
+        # The log messages of the SDK may contain parts of requests.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
-        # A thread waits for the next line, and Python would wait for that thread.
+        # A thread is blocked reading standard input, and Python would wait for it before exiting.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         if self._sync is not None:
-            # The first import begins before the first question.
+            # Start the first import before the first request.
             await asyncio.to_thread(self._sync.wait, 0)
         server = create_server(self._answer, self._redacted)
         try:
@@ -73,9 +73,9 @@ class StdioServer:
 
     async def _answer(self, context: RequestContext, name: str, arguments: Mapping[str, Any]) -> str:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._ask, dict(context.meta or {}), name, arguments)
+        return await loop.run_in_executor(self._thread, self._run_tool, dict(context.meta or {}), name, arguments)
 
-    def _ask(self, meta: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
+    def _run_tool(self, meta: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
         is_behind = self._sync is not None and not self._sync.wait()
         store = self._opened()
         callers = find_callers(meta, os.environ, ancestry(os.getppid()), self._homes, self._started)
@@ -91,7 +91,7 @@ class StdioServer:
             try:
                 self._store = open_store(self._settings.store, read_only=True)
             except NotFoundError as error:
-                raise NotFoundError("there is no store of sessions yet; run `unspool sync`") from error
+                raise NotFoundError("there is no store yet; run `unspool sync`") from error
         return self._store
 
     def _close(self) -> None:

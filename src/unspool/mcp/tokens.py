@@ -1,7 +1,7 @@
-"""How many tokens a text has at most, for any model: answers promise to stay within a budget.
+"""Estimates an upper limit of the number of tokens of a text, for any model: responses must stay within a budget.
 
-Every model has its own tokenizer, and most of them are not public, so that this is a careful estimate: it counts more
-than the public tokenizers do for prose, code, logs and identifiers of any language.
+Every model has its own tokenizer, and most of them are not public. The estimate is conservative: it is higher than the
+counts of public tokenizers for prose, code, logs and identifiers in any language.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _SIZES = {"encoded": (3, 2), "word": (3, 1), "capitals": (2, 1), "blank": (8, 1)}
-"""How many characters in a row have how many tokens at most. Common words are longer tokens; names in code are cut into
-shorter ones at signs, digits and capitals, each of which counts."""
+"""For each kind of run: every N characters count as M tokens. Common words have longer tokens; names in code are split
+into shorter ones at signs, digits and capitals, each of which counts."""
 _FOLLOWING = (
     "abcdgiklmnprstuwy baeloruy caehiklort dadeiors eacdefglmnpqrstvwxy fafiortu geirs haeio "
     "ibcdefglmnoprstv jes keins ladefilostuy mabeimops nacdefgiklnopstuy oacdfgiklmnoprstuvw paeiloprtuy "
     "qu racdegikmnorstuy saceghikopstuwy tacehilorstuy ubcdeilmnprst vaei waehinors xt ynpt"
 )
-"""Each letter with those that follow it in most words. Other pairs of letters are rarely within one token."""
+"""Each letter, followed by those that often come after it in words. Other pairs are rarely part of one token."""
 _PAIRS = frozenset(entry[0] + letter for entry in _FOLLOWING.split() for letter in entry[1:])
 _COSTS = {"space": 0, "one": 1, "two": 2}
-"""Tokens of a single character. A single space is part of the token that follows it; in a script that is not listed,
+"""Tokens of a single character. A single space is part of the token that follows it. In scripts that are not listed,
 each byte may be a token."""
 
 
 def estimate(text: str, most: int | None = None) -> int:
-    """The most tokens that a text is likely to have. With `most`, counting ends when there are more than that."""
+    """Return the largest number of tokens that a text is likely to have. Counting stops when it exceeds `most`."""
     total = 0
     for _, size in _pieces(text):
         total += size
@@ -41,7 +41,7 @@ def estimate(text: str, most: int | None = None) -> int:
 
 
 def fitting(text: str, tokens: int) -> int:
-    """How many characters of a text, from its beginning, have at most so many tokens."""
+    """Return the length of the longest prefix of a text that has at most this many tokens."""
     total = 0
     for start, size in _pieces(text):
         total += size
@@ -51,11 +51,11 @@ def fitting(text: str, tokens: int) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Where each piece of a text begins, and the most tokens that it has."""
+    """Yield the start of each piece of a text and its maximum number of tokens."""
     for match in _PIECE.finditer(text):
         kind = match.lastgroup or ""
         if kind in _SIZES:
-            # In pieces, so that a text can be cut anywhere in a long one.
+            # Split long runs, so that a text can be truncated within them.
             length, cost = _SIZES[kind]
             word = match[0].lower() if kind == "word" else ""
             for at in range(match.end() - match.start()):

@@ -1,6 +1,6 @@
-"""The table of tools: names, descriptions, parameters, and what answers them.
+"""The table of tools: names, descriptions, parameters and functions.
 
-The descriptions are sent to every model that is connected, with every request: all of them together stay short.
+The descriptions are part of every request that a connected agent sends to its model, so they are short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tools.what_was_refused import RefusedParams, what_was_refused
 
 
 class MemoryTool(NamedTuple):
-    """A tool."""
+    """A tool of the MCP server."""
 
     name: str
     description: str
@@ -30,7 +30,7 @@ class MemoryTool(NamedTuple):
     answer: Callable[[ToolRequest, Any], str]
 
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its parameters, without what a model does not need."""
+        """Return the JSON Schema of the parameters, without details that a model does not need."""
         _, components = msgspec.json.schema_components([self.params])
         schema = components[self.params.__name__]
         properties = {name: _short(value) for name, value in schema["properties"].items()}
@@ -60,7 +60,7 @@ TOOLS = {
         MemoryTool(
             "what_was_refused",
             "List actions that the user, a rule or a hook rejected in this project, with the reasons. "
-            "Use it before you propose something the user may have refused.",
+            "Use it before you propose something the user may have rejected.",
             RefusedParams,
             what_was_refused,
         ),
@@ -89,7 +89,7 @@ TOOLS = {
 
 
 def call_tool(request: ToolRequest, name: str, arguments: Mapping[str, Any]) -> str:
-    """The answer of a tool. Raises UnspoolError."""
+    """Run a tool and return its text. Raises UnspoolError."""
     tool = find_tool(name)
     try:
         params = msgspec.convert(dict(arguments), tool.params, strict=False)
@@ -100,7 +100,7 @@ def call_tool(request: ToolRequest, name: str, arguments: Mapping[str, Any]) -> 
 
 
 def find_tool(name: str) -> MemoryTool:
-    """A tool by its name."""
+    """Return the tool with this name."""
     if name not in TOOLS:
         raise NotFoundError(f"there is no such tool; the tools are {', '.join(TOOLS)}")
     return TOOLS[name]

@@ -1,1 +1,1 @@
-"""Showing a session to people: in a terminal, as Markdown, as a page."""
+"""Renders sessions for people: in a terminal, as Markdown, or as HTML."""

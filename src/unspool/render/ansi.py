@@ -1,6 +1,6 @@
-"""Colours that a program sent to its terminal, as classes of HTML; all other control sequences are dropped.
+"""Converts terminal colours in program output to CSS classes; all other control sequences are removed.
 
-All colours are mapped to sixteen: the theme of the page decides how they look.
+All colours are mapped to sixteen, whose look is decided by the theme of the page.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from .sanitize import harmless
 
 _MOST_CHANGES = 20_000
-"""After this many changes the rest is plain: a hostile text must not become a page fifty times its size."""
+"""After this many colour changes, the rest is plain: hostile input must not produce a page fifty times its size."""
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 _STEPS = (0, 95, 135, 175, 215, 255)
 _BASIC = (
@@ -26,7 +26,7 @@ _BASIC = (
 
 
 class _AnsiStyle(NamedTuple):
-    """How text looks from some place on."""
+    """The style of a run of text."""
 
     ink: int | None = None
     ground: int | None = None
@@ -36,7 +36,7 @@ class _AnsiStyle(NamedTuple):
 
     @property
     def classes(self) -> str:
-        """The classes that make it look so; none for plain text."""
+        """The CSS classes for this style; empty for plain text."""
         parts = (
             f"ink-{self.ink}" if self.ink is not None else "",
             f"ground-{self.ground}" if self.ground is not None else "",
@@ -49,8 +49,8 @@ _PLAIN = _AnsiStyle()
 
 
 def coloured(text: str) -> Markup:
-    """The output of a program, escaped, with its colours."""
-    # A program that overwrites its line has printed every version of it.
+    """Return the output of a program as escaped HTML, with its colours."""
+    # Show every version of a line that the program has overwritten.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" not in text:
         return Markup.escape(harmless(text))
@@ -62,7 +62,7 @@ def coloured(text: str) -> Markup:
 
 
 def _runs(text: str) -> Iterator[tuple[_AnsiStyle, str]]:
-    """Stretches of text that look the same."""
+    """Yield runs of text that have the same style."""
     look, begin, kept = _PLAIN, 0, ""
     for changes, found in enumerate(_SGR.finditer(text)):
         after = _changed(look, found[1]) if changes < _MOST_CHANGES else _PLAIN
@@ -109,8 +109,8 @@ def _basic(look: _AnsiStyle, code: int) -> _AnsiStyle:
 
 
 def _numbers(codes: str) -> Iterator[int]:
-    """The numbers of a sequence; one that is too large to mean anything is -1."""
-    # `38:2::1:2:3` has an empty place for a colour space.
+    """Yield the numbers of a sequence; -1 for one that is too large to be valid."""
+    # `38:2::1:2:3` has an empty field for the colour space.
     for code in re.split("[;:]", codes.replace("::", ":")):
         yield (int(code) if code else 0) if len(code) < 4 else -1
 
@@ -126,7 +126,7 @@ def _extended(numbers: Iterator[int]) -> int | None:
 
 
 def _of_palette(number: int) -> tuple[int, int, int]:
-    """A colour of the 256 a terminal knows by number."""
+    """Return a colour of the 256-colour palette."""
     if not 0 <= number < 256:
         return (-1, -1, -1)
     if number < 16:
@@ -138,7 +138,7 @@ def _of_palette(number: int) -> tuple[int, int, int]:
 
 
 def _nearest(colour: tuple[int, int, int]) -> int | None:
-    """The nearest of the sixteen; None for anything that is not a colour."""
+    """Return the nearest of the sixteen colours; None if the values are not a colour."""
     if not all(0 <= part < 256 for part in colour):
         return None
     red, green, blue = (part // 8 * 8 for part in colour) if colour not in _BASIC else colour

@@ -1,4 +1,4 @@
-"""Templates, compiled once: otherwise the first page would wait half a second for them after every start."""
+"""Caches compiled templates on disk: compiling them would delay the first page by half a second after every start."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _OPTIONS: dict[str, Any] = {
 
 
 def template_environment(package: Path) -> Environment:
-    """The templates in the directory of a package, without filters and globals of its own."""
+    """Return an environment for the templates in the directory of a package. Callers add filters and globals."""
     return Environment(
         loader=FileSystemLoader(package / "templates"), bytecode_cache=CompiledTemplates(package), **_OPTIONS
     )
 
 
 class CompiledTemplates(FileSystemBytecodeCache):
-    """Keeps compiled templates where Python keeps compiled modules: whoever can write there can change unspool anyway.
+    """Stores compiled templates next to compiled modules: anyone who can write there can change unspool anyway.
 
-    Where nobody may write, templates are compiled at each start, as modules are.
+    If the directory is not writable, templates are compiled at each start, as modules are.
     """
 
     def __init__(self, package: Path) -> None:
         super().__init__(str(package / "__pycache__"), "template-%s.cache")
 
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
-        """A name for the compiled template, which depends on the options and has the path of its source."""
+        """Return a file name for the compiled template that depends on its source path and on the options."""
         return blake2s(f"{name} {filename} {_OPTIONS}".encode(), digest_size=10).hexdigest()
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Read it, if possible."""
+        """Read a compiled template, if possible."""
         with suppress(Exception):  # A damaged file can raise anything.
             super().load_bytecode(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Write it, if possible."""
+        """Write a compiled template, if possible."""
         if sys.dont_write_bytecode:
             return
         with suppress(OSError):

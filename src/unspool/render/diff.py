@@ -1,4 +1,4 @@
-"""A unified diff as rows to draw: what each line is, its numbers where they are known, and its colours."""
+"""A unified diff as rows to draw: the kind of each line, its line numbers if known, and its colours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _HIGHLIGHT_LIMIT = 60_000
 _LONGEST_LINE = 2_000
 """Colouring a longer line takes too long, and nobody reads it."""
-_NOWHERE = "/dev/null"
+_NULL_PATH = "/dev/null"
 
 Kind = Literal["add", "del", "same", "hunk", "file", "remark"]
 _KINDS: dict[str, Kind] = {"+": "add", "-": "del", " ": "same", "": "same", "\\": "remark"}
@@ -40,14 +40,14 @@ class Row(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How much a diff changes."""
+    """The number of lines that a diff adds and removes."""
 
     added: int
     removed: int
 
 
 class FileChange(msgspec.Struct):
-    """How much a diff changes one file."""
+    """The number of lines that a diff adds to and removes from one file."""
 
     path: str
     added: int = 0
@@ -62,13 +62,13 @@ class _Line(NamedTuple):
 
 
 def count_changes(diff: str) -> Change:
-    """Lines that come and lines that go; the heads of files are not among them."""
+    """Count the added and removed lines, without file headers."""
     kinds = [line.kind for line in _lines(diff)]
     return Change(kinds.count("add"), kinds.count("del"))
 
 
 def changed_files(diff: str, path: str | None = None) -> list[FileChange]:
-    """The files that a diff changes; `path` names the file of a diff without heads."""
+    """Return the files that a diff changes; `path` names the file of a diff without file headers."""
     found: list[FileChange] = []
     old = ""
     for line in _lines(diff):
@@ -77,7 +77,7 @@ def changed_files(diff: str, path: str | None = None) -> list[FileChange]:
             if line.text.startswith("--- "):
                 old = name
             elif line.text.startswith("+++ "):
-                found.append(FileChange(old if name == _NOWHERE else name))
+                found.append(FileChange(old if name == _NULL_PATH else name))
         elif line.kind in ("add", "del"):
             if not found:
                 found.append(FileChange(path or ""))
@@ -87,7 +87,7 @@ def changed_files(diff: str, path: str | None = None) -> list[FileChange]:
 
 
 def diff_rows(diff: str, path: str | None = None) -> list[Row]:
-    """The rows of a diff, coloured in the language of the file where that is cheap."""
+    """Return the rows of a diff, with syntax highlighting unless the diff is too large for it."""
     lines = list(_lines(harmless(diff)))
     lexer = _lexer((path or "").rsplit("/", 1)[-1]) if _is_cheap(lines) else None
     old_side = iter(_coloured([line.text for line in lines if line.kind in ("same", "del")], lexer))
@@ -104,12 +104,12 @@ def diff_rows(diff: str, path: str | None = None) -> list[Row]:
 
 
 def exact_diff_rows(diff: str) -> ExactRows:
-    """All rows of a diff that a person decides on, with every character in sight and no colours that could hide one."""
+    """Return all rows of a diff that a person decides on, with every character visible and no colours to hide one."""
     return ExactRows(list(_lines(diff)))
 
 
 class ExactRows:
-    """Rows that are made when they are looked at: a diff may be long."""
+    """Rows that are rendered on demand, because a diff may be long."""
 
     def __init__(self, lines: list[_Line]) -> None:
         self._lines = lines
@@ -126,7 +126,7 @@ class ExactRows:
 
 
 def _worth_showing(rows: list[Row]) -> Iterator[Row]:
-    """Without the head of a single file, which is named above, and without hunks that only say where they are not."""
+    """Yield rows without the header of a single file, which is shown elsewhere, and without an empty first hunk."""
     has_files = sum(row.text.startswith("+++ ") for row in rows if row.kind == "file") > 1
     is_first = True
     for row in rows:
@@ -149,10 +149,10 @@ def _lines(diff: str) -> Iterator[_Line]:
 
 
 class _Reader:
-    """Walks through a diff and counts lines.
+    """Reads a diff and numbers its lines.
 
-    A diff rebuilt from a replacement has the same name twice, and its numbers are those within the part that was
-    replaced: they say nothing about the file and are left out.
+    A diff rebuilt from a replacement has the same name twice, and its line numbers count from the start of the
+    replaced part, not of the file. They are omitted.
     """
 
     def __init__(self, lines: list[str]) -> None:
@@ -162,15 +162,15 @@ class _Reader:
         self._numbers_old = self._numbers_new = False
 
     def lines(self) -> Iterator[_Line]:
-        """Each with its kind and its numbers."""
+        """Yield each line with its kind and its line numbers."""
         skipped = False
-        for place, text in enumerate(self._given):
+        for index, text in enumerate(self._given):
             is_inside = self._old_left > 0 or self._new_left > 0
             if skipped:
                 skipped = False
                 yield _Line("file", None, None, text)
-            elif not is_inside and self._is_head(place):
-                self._begin_file(place)
+            elif not is_inside and self._is_head(index):
+                self._begin_file(index)
                 skipped = True
                 yield _Line("file", None, None, text)
             elif not is_inside and text.startswith("@@"):
@@ -178,19 +178,19 @@ class _Reader:
             elif not is_inside and text.startswith(("Index: ", "=====", "diff --git ", "index ")):
                 yield _Line("file", None, None, text)
             elif not text.startswith("\\") or self._numbers_old or self._numbers_new:
-                # Whether the part that was replaced ends with a line says nothing about the file.
+                # Whether the replaced part ends with a newline says nothing about the file.
                 yield self._line(text)
 
-    def _is_head(self, place: int) -> bool:
-        following = self._given[place + 1] if place + 1 < len(self._given) else ""
-        return self._given[place].startswith("--- ") and following.startswith("+++ ")
+    def _is_head(self, index: int) -> bool:
+        following = self._given[index + 1] if index + 1 < len(self._given) else ""
+        return self._given[index].startswith("--- ") and following.startswith("+++ ")
 
-    def _begin_file(self, place: int) -> None:
-        old, new = self._given[place][4:], self._given[place + 1][4:]
+    def _begin_file(self, index: int) -> None:
+        old, new = self._given[index][4:], self._given[index + 1][4:]
         self._old, self._new = (1, 1)
         self._numbers_old = self._numbers_new = old != new
-        if _NOWHERE in (old, new):
-            self._numbers_old, self._numbers_new = new == _NOWHERE, old == _NOWHERE
+        if _NULL_PATH in (old, new):
+            self._numbers_old, self._numbers_new = new == _NULL_PATH, old == _NULL_PATH
 
     def _hunk(self, text: str) -> _Line:
         found = _HUNK.match(text)
@@ -201,8 +201,8 @@ class _Reader:
             return _Line("hunk", None, None, text.replace("@@ @@", "").strip())
         self._old, self._new = int(found[1]), int(found[3])
         self._old_left, self._new_left = int(found[2] or 1), int(found[4] or 1)
-        is_told = self._numbers_old and self._numbers_new
-        return _Line("hunk", None, None, text if is_told else text[found.end() :].strip())
+        has_numbers = self._numbers_old and self._numbers_new
+        return _Line("hunk", None, None, text if has_numbers else text[found.end() :].strip())
 
     def _line(self, text: str) -> _Line:
         kind = _KINDS.get(text[:1], "remark")
@@ -225,7 +225,7 @@ def _is_cheap(lines: list[_Line]) -> bool:
 
 
 def _coloured(lines: list[str], lexer: Lexer | None) -> list[Markup]:
-    """The lines of one side; colours may go over several of them."""
+    """Return the highlighted lines of one side. Highlighting them together is needed for tokens of several lines."""
     if lexer is not None and lines:
         found = highlight("\n".join(lines), lexer, highlighter()).split("\n")
         if len(found) == len(lines) + 1 and not found[-1]:
@@ -237,7 +237,7 @@ def _coloured(lines: list[str], lexer: Lexer | None) -> list[Markup]:
 
 @cache
 def highlighter() -> HtmlFormatter[str]:
-    """Writes colours as classes. Making one takes longer than colouring a short text."""
+    """Return a formatter that writes colours as CSS classes. Cached, because creating one is slow."""
     return HtmlFormatter(nowrap=True)
 
 

@@ -1,7 +1,7 @@
-"""Events in words: what happened, in one line, and the label of its mark on the timeline.
+"""Texts for events: a description in one line, and a label for the timeline.
 
-Texts are registered for the Struct of an event. A kind without texts of its own is described by what the table of
-event kinds calls it.
+Texts are registered by the Struct of the event. A kind without its own texts is described by its noun in the table of
+event kinds.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from .sanitize import one_line
 _WIDTH = 80
 _NAME_WIDTH = 40
 OPEN_CALLS = {"running": "still running", "waiting": "waiting for you"}
-"""What is said of a call that can still get a result."""
+"""Texts for calls that can still get a result."""
 _BEFORE_OUTPUT = re.compile(r"(?:[A-Z][^\n]{0,80}\n){1,8}?Output:\s*(?:\n|$)")
-"""Lines that some agents put before what a program printed: when it ran, how long, and with which exit code."""
+"""Lines that some agents put before the output of a program: start time, duration and exit code."""
 
 
 def describe_event(event: Event, width: int = _WIDTH) -> str:
-    """What happened, in one line; at most `width` characters of a rejected command or path."""
+    """Describe an event in one line, with at most `width` characters of a rejected command or path."""
     if isinstance(event, m.Rejection):
         return _rejection(event, width)
     return _LINES.get(type(event), _sentence)(event)
 
 
 def timeline_label(event: Event) -> str:
-    """What the mark of an event says on the timeline."""
+    """Return the label of an event on the timeline."""
     return (_LABELS.get(type(event)) or _LINES.get(type(event), _sentence))(event)
 
 
 def failure_line(event: m.Failure, width: int) -> str:
-    """What failed, in one line, from where the output of the program begins."""
+    """Describe a failure in one line, starting with the output of the program."""
     return f"{event.kind.replace('_', ' ')}: {one_line(_printed(event), width)}"
 
 
@@ -53,7 +53,7 @@ def _printed(event: m.Failure) -> str:
 
 
 def _sentence(event: Any) -> str:
-    """What the table calls an event, with what the event says of itself."""
+    """Describe an event by its noun in the table and the first text field it has."""
     noun = kind_of(event).noun.partition(" ")[2]
     name = noun[0].upper() + noun[1:]
     text = next((getattr(event, name) for name in ("text", "detail", "reason", "evidence") if hasattr(event, name)), "")
@@ -61,7 +61,7 @@ def _sentence(event: Any) -> str:
 
 
 def compaction_label(boundary: m.Boundary) -> str:
-    """What a compaction did."""
+    """Describe a compaction."""
     parts = ["Compacted" if boundary.scope == "messages" else "Old tool results dropped"]
     if boundary.trigger is not None:
         parts.append(boundary.trigger)
@@ -78,7 +78,7 @@ def compaction_label(boundary: m.Boundary) -> str:
 
 
 def interruption_label(interruption: m.Interruption) -> str:
-    """Who stopped what."""
+    """Describe an interruption: by whom, during what, and why."""
     who = "by the user" if interruption.type == "user" else "by the system"
     cause = recorded_cause(interruption)
     why = f": {cause}" if cause else ""
@@ -86,13 +86,13 @@ def interruption_label(interruption: m.Interruption) -> str:
 
 
 def clear_label(clear: m.ContextClear) -> str:
-    """That the context was cleared."""
+    """Describe a clear of the context."""
     onward = f"; continues in {clear.next_session}" if clear.next_session else ""
     return f"Context cleared{sureness(clear.confidence)}{onward}"
 
 
 def fork_label(branch: m.Branch) -> str:
-    """What was left at a fork."""
+    """Describe the branch that was left at a fork."""
     why = {
         "rewind": "rewound", "interrupted": "abandoned", "resumed": "left behind on resume", "retry": "tried again",
         "fork": "forked",
@@ -102,19 +102,19 @@ def fork_label(branch: m.Branch) -> str:
 
 
 def resume_label(resume: m.Resume) -> str:
-    """That the agent was started again, and what was lost from its context."""
+    """Describe a resume, and how many messages were lost from the context."""
     lost = len(resume.lost_message_indices)
     onward = f"; {lost} messages were lost from the context" if lost else ""
     return f"Resumed ({resume.evidence}){sureness(resume.confidence)}{onward}"
 
 
 def subagent_label(agent: m.Subagent) -> str:
-    """Which sub-agent ran, and how it ended."""
+    """Describe a sub-agent and its status."""
     return " · ".join(part for part in (agent.agent_type, agent.description, agent.status, agent.session) if part)
 
 
 def sureness(confidence: float) -> str:
-    """A remark if something is only inferred."""
+    """Return the confidence as a suffix if an event was only inferred."""
     return "" if confidence >= 0.95 else f" ({confidence:.0%} sure)"
 
 
@@ -151,7 +151,7 @@ _LINES: dict[type[Any], Callable[[Any], str]] = {
     m.Branch: fork_label,
     m.Problem: _problem,
 }
-"""What happened, by the Struct of the event."""
+"""Descriptions, by the Struct of the event."""
 
 
 def _rejected_tool(event: m.Rejection) -> str:
@@ -173,4 +173,4 @@ _LABELS: dict[type[Any], Callable[[Any], str]] = {
     m.Subagent: lambda event: one_line(subagent_label(event), _WIDTH),
     m.Resume: resume_label,
 }
-"""Labels for the timeline, where they differ from the line."""
+"""Labels for the timeline, if they differ from the descriptions."""

@@ -1,6 +1,6 @@
-"""Text that a person decides on, shown exactly: nothing is removed, and nothing can hide.
+"""Shows text that a person decides on exactly: nothing is removed, and nothing can hide.
 
-Every character that is invisible, changes how others are drawn, or passes for another one becomes a visible token such
+Every character that is invisible, changes how others are drawn, or looks like another one becomes a visible token such
 as `⟨ESC⟩` or `⟨U+202E⟩`. `original` turns the shown text back into the input, whatever that was. Transcripts, which
 nobody decides on, use `sanitize.harmless` instead.
 """
@@ -17,16 +17,16 @@ from typing import Literal, NamedTuple
 from .lookalikes import find_lookalikes
 
 Kind = Literal["plain", "space", "control", "direction", "invisible", "lookalike", "unknown", "repeated", "rtl"]
-"""`space` is white space that would be ambiguous; `rtl` are letters that are read from right to left."""
+"""`space` is ambiguous white space, such as a tab or trailing spaces; `rtl` are letters of right-to-left scripts."""
 
 _OPEN, _CLOSE = "⟨", "⟩"
 _SHORT_NAMES = {"\0": "NUL", "\b": "BS", "\r": "CR", "\x1b": "ESC", "\x7f": "DEL"}
 _MARKS = {"\n": "¶", "\t": "›", " ": "·"}
-"""Visible white space, in characters that every font has; those of line breaks and tabs are followed by a real one."""
+"""Visible white space, in characters that every font has. Marks for line breaks and tabs are followed by a real one."""
 _NAMED = {name: character for character, name in _SHORT_NAMES.items()}
 _MARKED = {mark: character for character, mark in _MARKS.items()}
 _RESERVED = frozenset((_OPEN, _CLOSE, *_MARKED))
-"""Characters that tokens are made of. In the input they become tokens themselves, so that a token is never forged."""
+"""Characters used in tokens. In the input they become tokens themselves, so that tokens cannot be forged."""
 _TOKEN = re.compile(
     rf"{_OPEN}(?:U\+(10[0-9A-F]{{4}}|[0-9A-F]{{4,5}})(?:×([0-9]{{1,9}}))?|({'|'.join(_NAMED)})){_CLOSE}(\n?)"
     rf"|([{''.join(_MARKED)}])([\n\t]?)"
@@ -35,20 +35,20 @@ _ORDINARY = (
     " -~\n\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u0482\u048a-\u052f\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
     "\uac00-\ud7a3"
 )
-"""Letters that are always shown as they are, unless one looks like another: most texts have no others."""
+"""Characters that are shown unchanged unless they look like another one. Most texts have no others."""
 _NOTABLE = re.compile(rf"(?P<breaks>\n{{7,}}|\A\n+|\n+\Z)|(?P<blanks> +(?=\n|\Z)| {{17,}})|(?P<other>[^{_ORDINARY}])")
-"""What may not be shown as it is."""
+"""Matches everything that may not be shown unchanged."""
 _LONG_SPACE = 16
 _LONG_INDENT = 80
 _LONG_BREAK = 6
-"""Runs of white space that are longer than this could move the rest out of sight."""
+"""Longer runs of white space could move the rest of the text out of view."""
 _DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
 )
-"""Characters that draw nothing although their category does not say so."""
+"""Invisible characters whose Unicode category does not say so."""
 _MOST_MARKS = 2
-"""Accents on one letter; more of them cover what is around."""
+"""Maximum number of combining marks on one letter; more of them could cover the text around it."""
 _CONTROL_NAMES = {
     "\0": "NULL", "\a": "BELL", "\b": "BACKSPACE", "\v": "LINE TABULATION", "\f": "FORM FEED", "\r": "CARRIAGE RETURN",
     "\x1b": "ESCAPE", "\x7f": "DELETE", "\x85": "NEXT LINE", "\x90": "DEVICE CONTROL STRING", "\x9b": "CSI",
@@ -67,26 +67,26 @@ _MOST_NAMED = 6
 
 
 class Segment(NamedTuple):
-    """A stretch of the input, and how it is shown."""
+    """A part of the input, and how it is shown."""
 
     kind: Kind
     shown: str
     source: str
     note: str = ""
-    """What it is; empty for text that is shown as it is."""
+    """A description; empty for text that is shown unchanged."""
 
 
 class Finding(NamedTuple):
-    """What a reader should know about a text before deciding on it."""
+    """Something unexpected in a text that a reader should know before deciding on it."""
 
     kind: Kind
     times: int
     characters: tuple[str, ...]
-    """The different ones, by name."""
+    """The distinct characters, by name."""
 
     @property
     def text(self) -> str:
-        """The finding in words."""
+        """A description of the finding."""
         one, many = _TITLES[self.kind]
         named = ", ".join(self.characters[:_MOST_NAMED])
         more = f" and {len(self.characters) - _MOST_NAMED} others" if len(self.characters) > _MOST_NAMED else ""
@@ -100,12 +100,12 @@ class Exact(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What is shown, as one text."""
+        """The shown text."""
         return "".join(segment.shown for segment in self.segments)
 
     @property
     def findings(self) -> list[Finding]:
-        """What the text contains that a reader would not expect, by kind."""
+        """Unexpected characters in the text, by kind."""
         found = [segment for segment in self.segments if segment.kind in _TITLES]
         counts = Counter(segment.kind for segment in found)
         return [
@@ -116,7 +116,7 @@ class Exact(NamedTuple):
 
 
 def exact(text: str, *, prose: bool = False) -> Exact:
-    """A text with every character in sight. In `prose`, typographic quotes and dashes are shown as they are."""
+    """Make every character of a text visible. In `prose`, typographic quotes and dashes are shown unchanged."""
     segments: list[Segment] = []
     end = 0
     for start, segment in sorted(_Scanner(text, prose).notable()):
@@ -133,51 +133,51 @@ def exact(text: str, *, prose: bool = False) -> Exact:
 
 
 def exact_text(text: str, *, prose: bool = False) -> str:
-    """A text with every character in sight, as plain text."""
+    """Make every character of a text visible, and return it as plain text."""
     return exact(text, prose=prose).shown
 
 
 def exact_line(text: str) -> str:
-    """A text with every character in sight, on one line."""
+    """Make every character of a text visible, and return it on one line."""
     mark = _MARKS["\n"]
     return without_tabs(exact_text(text)).replace(f"{mark}\n", mark).replace("\n", mark)
 
 
 def without_tabs(shown: str) -> str:
-    """A shown text with visible tabs only: how far a real one moves depends on the terminal."""
+    """Remove real tabs from a shown text, but not their marks: the width of a tab depends on the terminal."""
     return shown.replace("\t", "")
 
 
 def findings_in(*texts: str, prose: bool = False) -> list[Finding]:
-    """What several texts together contain that a reader would not expect."""
+    """Return the unexpected characters in several texts together."""
     return Exact([segment for text in texts for segment in exact(text, prose=prose).segments]).findings
 
 
 def original(shown: str) -> str:
-    """The input that is shown as this text."""
+    """Return the input that is shown as this text."""
     return _TOKEN.sub(_source_of, shown)
 
 
 def _source_of(found: re.Match[str]) -> str:
     code, times, name, line_break, mark, layout = found.groups(default="")
     character = _MARKED[mark] if mark else _NAMED[name] if name else chr(int(code, 16))
-    # A visible line break or tab is followed by a real one, which only lays the text out.
+    # The mark of a line break or tab is followed by a real one, which is only there for layout.
     after = layout or line_break
     return character * int(times or 1) + (after if after != character else "")
 
 
 class _Scanner:
-    """Finds what is not shown as it is in one text."""
+    """Finds the parts of a text that are not shown unchanged."""
 
     def __init__(self, text: str, prose: bool) -> None:
         self._text = text
         self._twins = dict(find_lookalikes(text, prose=prose))
         self._marks = (-1, 0)
-        """Where the last accent is, and how many there are on its letter."""
+        """The index of the last combining mark, and the number of marks on its letter."""
         self._rtl_end = -1
 
     def notable(self) -> Iterator[tuple[int, Segment]]:
-        """The segments that are not plain, each with its place."""
+        """Yield the segments that are not plain, each with its index."""
         for index, twin in self._twins.items():
             if not _NOTABLE.match(self._text, index):
                 yield index, _token("lookalike", self._text[index], twin)
@@ -198,7 +198,7 @@ class _Scanner:
                 yield start, segment
 
     def _other(self, character: str, kind: Kind | Literal["mark"], index: int) -> Segment:
-        """A character that is neither printable ASCII nor a blank."""
+        """Return the segment of a character that is not in `_ORDINARY`."""
         if kind == "mark":
             last, before = self._marks
             self._marks = (index, before + 1 if last == index - 1 else 1)
@@ -215,7 +215,7 @@ class _Scanner:
         return _token(kind, character, self._twins.get(index, ""))
 
     def _hides(self, index: int) -> bool:
-        """Whether an accent is on nothing, or one of too many."""
+        """Whether a combining mark is not on a letter, or is one of too many."""
         if self._marks[1] > _MOST_MARKS or index == 0:
             return True
         return unicodedata.category(self._text[index - 1])[0] not in "LM"
@@ -223,7 +223,7 @@ class _Scanner:
 
 @lru_cache(8192)
 def _kind_of(character: str) -> Kind | Literal["mark"]:
-    """How a character is shown wherever it is; what an accent does depends on what is before it."""
+    """Return the kind of a character. That of a combining mark depends on the text before it, so it is only `mark`."""
     category = unicodedata.category(character)
     if character == "\t":
         return "space"
@@ -243,7 +243,7 @@ def _kind_of(character: str) -> Kind | Literal["mark"]:
 
 
 def _breaks(run: str) -> Segment:
-    """Many line breaks, or those at either end of the text."""
+    """Return the segment of many line breaks, or of those at either end of the text."""
     if len(run) > _LONG_BREAK:
         return _repeated(run, "\n")
     return Segment("space", f"{_MARKS[run[0]]}\n" * len(run), run, "line break")

@@ -1,4 +1,4 @@
-"""Exact text as HTML. The text content of the elements is the shown text, from which the input can be read back."""
+"""Exact text as HTML. The text content of the elements is the shown text, which can be converted back to the input."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _TITLE_END = 30
 
 
 def exact_inline(text: str, prose: bool = False) -> Markup:
-    """A text with every character in sight; its line breaks are those of the text."""
+    """Make every character of a text visible, and keep its line breaks."""
     return Markup("").join(map(_element, exact(text, prose=prose).segments))
 
 
 def exact_rows(text: str, first: int | None = None, prose: bool = False) -> Markup:
-    """A text with every character in sight, one element a line; `first` is the number of its first line.
+    """Make every character of a text visible, with one element per line; `first` is the number of the first line.
 
-    Lines that are too long are wrapped, and their numbers show where a line really begins.
+    Long lines are wrapped, and the numbers show where a line really begins.
     """
     rows: list[list[Markup]] = [[]]
     for segment in exact(text, prose=prose).segments:
@@ -43,7 +43,7 @@ def exact_rows(text: str, first: int | None = None, prose: bool = False) -> Mark
 
 
 def exact_title(text: str, width: int = 100) -> Markup:
-    """A text on one line; of a long one the beginning and the end, and how much is between them."""
+    """Return a text on one line. The middle of a long one is replaced with the number of omitted characters."""
     if len(text) <= width:
         return exact_inline(text.replace("\n", " ⏎ ") if "\n" in text else text)
     hidden = len(text) - width
@@ -52,24 +52,24 @@ def exact_title(text: str, width: int = 100) -> Markup:
 
 
 def json_text(text: str) -> str:
-    """A text as JSON, for an attribute of an element: as it is, HTML would change some of its control characters."""
+    """Encode a text as JSON for an attribute: HTML would change some control characters of the text itself."""
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def exact_json(raw: msgspec.Raw) -> str:
-    """An input as JSON over several lines, in which every character that could hide is escaped."""
+    """Format an input as indented JSON in which every character that could hide is escaped."""
     segments = exact(pretty(raw)).segments
     return "".join(each.source if each.kind in ("plain", "space") else _escaped(each.source) for each in segments)
 
 
 def _escaped(text: str) -> str:
     if text.isspace() and text.isascii():
-        return text  # A long run of blanks.
+        return text  # A long run of spaces or line breaks.
     return "".join(json.dumps(each)[1:-1] if each > "\x7f" else f"\\u{ord(each):04x}" for each in text)
 
 
 def _pieces(segment: Segment) -> Iterable[Segment]:
-    """A segment, cut after each of its line breaks."""
+    """Split a segment after each of its line breaks."""
     return [segment._replace(shown=line) for line in lines_of(segment.shown)]
 
 

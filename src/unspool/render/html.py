@@ -1,7 +1,7 @@
-"""A session as one HTML file that needs nothing else: no script, no network, nothing of the transcript trusted.
+"""Renders a session as one self-contained HTML file, without scripts or network access. The transcript is not trusted.
 
-Text is escaped by the template. Prose is Markdown: raw HTML in it is not passed through, and what comes out is
-cleaned again by nh3. A content policy in the page forbids scripts and connections of any kind.
+The template escapes text. Prose is rendered as Markdown without raw HTML, and the result is sanitized by nh3. A content
+security policy in the page forbids scripts and connections of any kind.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"}
 _SCHEMES = ("http", "https", "mailto")
 _HIGHLIGHT_LIMIT = 200_000
 _LITERAL_SIGNS = re.compile(r"[/.]\*|(?<!\*)\*[/.]|\w\*\w|__\w+__|~~?/")
-"""Signs that mean emphasis in Markdown, where a pattern of files or the name of a variable has them."""
+"""Markdown emphasis characters that are part of a file pattern, a path or a variable name."""
 
 
 def render_html(session: Session, describe: Describe, branches: Branches = "all", notice: str = "") -> Iterator[str]:
-    """The page, in pieces. `notice` is shown at the top."""
+    """Yield the page in pieces. `notice` is shown at the top."""
     entries = folded(Transcript(session, describe, branches).entries())
     return _template("session.html").generate(session=session, entries=entries, notice=notice)
 
 
 class IndexRow(NamedTuple):
-    """A session in an index of pages."""
+    """A session in an index page."""
 
     name: str
-    """The file of its page."""
+    """The file name of its page."""
     info: m.SessionInfo
     messages: int
     notice: str
 
 
 def render_index(rows: Iterable[IndexRow]) -> str:
-    """A page that links to the pages of sessions beside it, by project, the most recent first."""
+    """Render a page that links to session pages in the same folder, by project, the most recent first."""
     projects: dict[str, list[IndexRow]] = {}
     rows = sorted(rows, key=lambda row: str(row.info.started_at or ""), reverse=True)
     for row in rows:
@@ -89,23 +89,23 @@ def _template(name: str) -> Template:
 
 
 def prose(text: str) -> Markup:
-    """Markdown to clean HTML."""
+    """Render Markdown as sanitized HTML."""
     return _rendered(_markdown(), text)
 
 
 def prompt_prose(text: str) -> Markup:
-    """What a person typed: Markdown in which every line break counts, and signs in paths and names stay as they are."""
+    """Render a prompt: Markdown in which every line break counts, and signs in paths and names are not emphasis."""
     parser = _markdown(breaks=True, emphasis=_LITERAL_SIGNS.search(text) is None)
     return _rendered(parser, text)
 
 
 def _rendered(parser: MarkdownIt, text: str) -> Markup:
-    # Twice: Markdown can name a character by its number.
+    # Sanitize twice: Markdown can contain control characters as numeric entities.
     return Markup(harmless(_clean(parser.render(harmless(text)))))
 
 
 def code(text: str, language: str) -> Markup:
-    """Source code with colours, or plain when the language is unknown or the text is very long."""
+    """Highlight source code. It stays plain if the language is unknown or the text is very long."""
     text = harmless(text)
     if len(text) > _HIGHLIGHT_LIMIT:
         return Markup.escape(text)
@@ -122,7 +122,7 @@ def _lexer(language: str) -> Lexer | None:
 
 
 def diff_lines(text: str) -> list[tuple[str, str]]:
-    """The lines of a diff, each with its kind."""
+    """Return the lines of a diff, each with its kind."""
     kinds = {"+": "add", "-": "del", "@": "hunk"}
     found = []
     for line in harmless(text).rstrip("\n").split("\n"):
@@ -133,7 +133,7 @@ def diff_lines(text: str) -> list[tuple[str, str]]:
 
 @cache
 def _markdown(*, breaks: bool = False, emphasis: bool = True) -> MarkdownIt:
-    # A picture from somewhere else becomes a link to it.
+    # An external image becomes a link to it.
     parser = MarkdownIt("commonmark", {"html": False, "breaks": breaks, "highlight": _highlight_fence})
     parser.enable(["table", "strikethrough"]).disable("image")
     return parser if emphasis else parser.disable(["emphasis", "strikethrough"])
@@ -155,22 +155,22 @@ def _clean(html: str) -> str:
 
 
 def _outward(_: str, name: str, value: str) -> str | None:
-    """Links that say where they lead; relative ones would lead somewhere on the reader's own disk."""
+    """Keep absolute links only: relative ones would point to files on the reader's disk."""
     return value if name != "href" or value.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)) else None
 
 
 def _picture(image: m.Image | None) -> str | None:
-    """A data URL for an image; None for other types of images."""
+    """Return a data URL for an image; None if it cannot be shown."""
     return f"data:{image.media_type};base64,{image.data}" if image is not None and picture_bytes(image) else None
 
 
 def is_picture(image: m.Image | None) -> bool:
-    """Whether a picture is of a kind we show and its bytes are in the log."""
+    """Whether an image has a supported type and its bytes are in the log."""
     return image is not None and bool(image.data) and image.media_type in _IMAGES
 
 
 def picture_bytes(image: m.Image) -> bytes | None:
-    """The bytes of a picture; None when it is not one we show."""
+    """Return the bytes of an image; None if it cannot be shown."""
     if not is_picture(image):
         return None
     try:

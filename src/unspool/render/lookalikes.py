@@ -1,7 +1,7 @@
-"""Characters that look like ASCII but are not, so that a command or a path can seem to be another one.
+"""Finds characters that look like ASCII but are not, which can make a command or a path look like another one.
 
 The tables cover the scripts that are used for this in practice. Letters that are missing from them are still reported
-when a word mixes them with Latin letters.
+if a word mixes them with Latin letters.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PUNCTUATION = {
 _LOOKS_LIKE = {ord(each): plain for table in (_LETTERS, _PUNCTUATION) for plain, many in table.items() for each in many}
 _LOOKS_LIKE = {point: plain for point, plain in _LOOKS_LIKE.items() if point > 0x7F}
 _SHORT = 40
-"""Characters of a word that is likely to occur again."""
+"""Words up to this length are likely to occur again, so their results are cached."""
 _WORD = re.compile(r"\w+")
 _PUNCTUATION_MARK = re.compile(r"[^\x00-\x7f\w]")
 
 
 @lru_cache(4096)
 def ascii_twin(character: str) -> str | None:
-    """The ASCII text that a character looks like; None if it looks like none."""
+    """Return the ASCII text that a character looks like; None if there is none."""
     if character.isascii():
         return None
     if (known := _LOOKS_LIKE.get(ord(character))) is not None:
@@ -44,10 +44,11 @@ def ascii_twin(character: str) -> str | None:
 
 
 def find_lookalikes(text: str, *, prose: bool = False) -> Iterator[tuple[int, str]]:
-    """Positions of characters that pass for ASCII, each with what it looks like or an empty text.
+    """Yield the index of each character that looks like ASCII, with the ASCII text it looks like.
 
-    A letter counts if its word has ASCII letters, too, or nothing but such letters: a word of another script is shown
-    as it is. In prose, punctuation that no program parses does not count.
+    The text is empty for a letter of another script in a word with Latin letters. A letter is reported if its word also
+    has ASCII letters, or consists only of lookalikes; other words in another script are not. In prose, punctuation is
+    not reported, because no program parses it.
     """
     if text.isascii():
         return
@@ -75,7 +76,7 @@ _in_short_word = lru_cache(4096)(_in_word)
 
 
 def _twin_in_word(character: str, has_latin: bool) -> str | None:
-    """What a character looks like; an empty text for a letter of another script among Latin ones."""
+    """Return what a character looks like; an empty text for a letter of another script among Latin letters."""
     is_foreign = has_latin and character.isalpha() and not _is_latin(character)
     return ascii_twin(character) or ("" if is_foreign else None)
 

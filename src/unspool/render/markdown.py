@@ -1,4 +1,4 @@
-"""A session as Markdown: to read, to paste, to keep in a repository."""
+"""Renders a session as Markdown."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .sanitize import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
 
 _HEADING = re.compile(r"^#{1,6}\s+")
-"""The mark of a title that is a heading already."""
+"""The prefix of a title that is already a heading."""
 
 
 def render_markdown(
     session: Session, describe: Describe, branches: Branches = "all", notice: str = ""
 ) -> Iterator[str]:
-    """The lines of the document, each without its newline. `notice` is shown at the top."""
+    """Yield the lines of the document without newlines. `notice` is shown at the top."""
     yield from _head(session)
     if notice:
         yield f"> {_inline(notice, len(notice))}"
@@ -55,8 +55,8 @@ def _annotations(annotations: Sequence[Annotation]) -> Iterator[str]:
     yield "## Pins, notes and tags"
     yield ""
     for one in annotations:
-        place = f" at #{one.message_index}" if one.message_index is not None else ""
-        yield f"- **{one.kind}{place}** {_inline(one.text, len(one.text))}".rstrip()
+        position = f" at #{one.message_index}" if one.message_index is not None else ""
+        yield f"- **{one.kind}{position}** {_inline(one.text, len(one.text))}".rstrip()
     yield ""
 
 
@@ -116,7 +116,7 @@ def _call(call: CallView) -> Iterator[str]:
 
 
 def _inline(text: str, width: int = 200) -> str:
-    """Words on one line, without HTML."""
+    """Return a text on one line, without HTML."""
     return one_line(text, width).replace("<", "\\<")
 
 
@@ -125,7 +125,7 @@ def _code(text: str, width: int = 400) -> str:
 
 
 def fenced(text: str, language: str = "") -> Iterator[str]:
-    """Text as it is, between fences that are longer than those in it."""
+    """Yield a text unchanged, between fences that are longer than those in it."""
     text = harmless(text).rstrip("\n")
     mark = fence(text)
     yield mark + language

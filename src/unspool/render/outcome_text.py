@@ -1,4 +1,4 @@
-"""Words and marks for how a tool call ended, the same wherever it is shown."""
+"""Texts and symbols for the outcome of a tool call, the same wherever it is shown."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ MARKS = {"ok": "✓", "error": "✗", "tool_use_error": "✗", "rejected": "⊘"
 _ASKED_WIDTH = 120
 
 SAVED = "the model was given only the beginning of this output"
-"""Said of an output that the agent saved in a file."""
+"""A note for output that the agent saved in a file."""
 
 
 def outcome_of(call: CallView) -> str:
-    """One of the outcomes, or `unknown` for an unfinished call."""
+    """Return the outcome of a call; `unknown` if it has no result."""
     return call.result.outcome if call.result is not None else "unknown"
 
 
 def outcome_text(call: CallView) -> str:
-    """How a call ended, in a few words."""
+    """Describe the outcome of a call in a few words."""
     ended = _ended(call)
     return ended if call.change is None else f"{ended}; input changed, asked for: {asked_text(call.change)}"
 
 
 def asked_text(change: m.InputChange) -> str:
-    """What the model asked for before a person changed it, in one line."""
+    """Return the original request of the model, before a person changed it, in one line."""
     action = change.asked
     return one_line(action.command or action.path or bytes(action.raw_input).decode("utf-8", "replace"), _ASKED_WIDTH)
 

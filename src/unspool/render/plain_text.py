@@ -1,7 +1,7 @@
-"""Titles and first words without the marks of Markdown: people type them, and a list of titles is no place for them.
+"""Removes Markdown syntax from titles and excerpts, for lists that show plain text.
 
-Only what is certainly a mark is removed. Code keeps every character, and so does what looks like code: `snake_case`,
-`__init__`, `*.py`, `src/**/x`, `2 ** 3`. A mark without its counterpart stays as well.
+Only unambiguous syntax is removed. Code stays unchanged, and so does text that looks like code: `snake_case`,
+`__init__`, `*.py`, `src/**/x`, `2 ** 3`. So does an opening mark without a closing one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"\s*(?:(?:#{1,6}|>+)\s+)+")
 _BULLET = re.compile(r"\s*[-*+]\s+(?:\[[ xX]\]\s+)?")
 _CLOSING = re.compile(r"\s#+\s*$")
 _PLACEHOLDER = "\0"
-"""Stands for a piece of code while marks are removed around it. A harmless text has none."""
+"""Replaces inline code while the text around it is processed. Output of `harmless` does not contain it."""
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _LINK = re.compile(r"(?<![\w\])])!?\[([^\[\]]+)\]\((?=[^()\s]*[/.:#])[^()\s\0]+\)")
 _STARS = re.compile(r"(?<![A-Za-z0-9_*/\\.])(\*{1,3})(?![\s*/.])((?:(?!\*).)+)(?<![\s/])\1(?![A-Za-z0-9_*/.])")
@@ -27,7 +27,7 @@ _NO_SPACE = re.compile(r"\S+")
 
 
 def plain_line(text: str, width: int = 100) -> str:
-    """The beginning of a Markdown text as plain text, on one line."""
+    """Return the beginning of a Markdown text as plain text, on one line."""
     text = harmless(text[: width * 4])
     if _MARKS.search(text):
         text = _without_inline_marks("\n".join(_without_block_marks(text)))
@@ -35,7 +35,7 @@ def plain_line(text: str, width: int = 100) -> str:
 
 
 def _without_block_marks(text: str) -> list[str]:
-    """The lines without marks of headings and quotations, and without the fences around code."""
+    """Return the lines without the syntax of headings and quotations, and without code fences."""
     found: list[str] = []
     is_code = False
     for line in text.split("\n"):
@@ -48,15 +48,15 @@ def _without_block_marks(text: str) -> list[str]:
             rest = line[start.end() :]
             found.append(_CLOSING.sub("", rest) if is_heading else rest)
         elif not _UNDERLINE.fullmatch(line):
-            # The first item of a list begins the line anyway; the marks of the others keep them apart.
+            # Remove the first bullet of a list; the others separate the items on one line.
             bullet = None if found else _BULLET.match(line)
             found.append(line[bullet.end() :] if bullet else line)
-    # Nothing but marks is better than nothing.
+    # If only syntax would remain, keep the text unchanged.
     return found if any(line.strip() for line in found) else [text]
 
 
 def _without_inline_marks(text: str) -> str:
-    # What is code stays as it is, also inside of what is emphasised.
+    # Code stays unchanged, even inside emphasis.
     codes: list[str] = []
 
     def keep(found: re.Match[str]) -> str:
@@ -64,7 +64,7 @@ def _without_inline_marks(text: str) -> str:
         return _PLACEHOLDER
 
     prose = _CODE.sub(keep, text)
-    # Twice for stars, because one kind of emphasis may be inside of another.
+    # Twice for stars, because emphasis can be nested.
     for pattern, replacement in ((_LINK, r"\1"), (_STARS, r"\2"), (_STARS, r"\2"), (_STRUCK, r"\1")):
         prose = pattern.sub(replacement, prose)
     prose = _LINES.sub(_unless_a_name, prose)
@@ -72,5 +72,5 @@ def _without_inline_marks(text: str) -> str:
 
 
 def _unless_a_name(found: re.Match[str]) -> str:
-    """`_private_` and `__init__` are names rather than emphasised words."""
+    """Remove the underscores unless the text is a single word: `_private_` and `__init__` are names."""
     return found[0] if _NO_SPACE.fullmatch(found[2]) else found[2]

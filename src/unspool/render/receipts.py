@@ -1,7 +1,7 @@
-"""Receipts for the calls of supervised agents: asked, decided by whom, what ran, what changed.
+"""Receipts for tool calls of agents run by unspool: what was asked, who decided, what ran, and what changed.
 
-The decision log says what was asked and decided, and the record of the session says what became of it. A receipt joins
-the two and claims no more than they do.
+A receipt combines the decision log, which has the request and the decisions, with the record of the session, which has
+the outcome. It claims nothing beyond these.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ VERDICTS: dict[Verdict, str] = {
     "allow_session": "allowed for the session",
     "deny": "denied",
     "deny_stop": "denied, and the turn stopped",
-    "interrupt": "interrupted while it waited",
+    "interrupt": "interrupted while waiting",
 }
 _WIDTH = 200
 _HEAD, _TAIL = 140, 60
-"""Characters of a long action that are shown."""
+"""Number of characters shown from the beginning and the end of a long action."""
 
 
 class CallDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -42,27 +42,27 @@ class CallDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was asked, decided, run and changed by one call."""
+    """What was asked, decided, run and changed for one tool call."""
 
     asked_at: datetime | None = None
-    """When the agent asked; absent for decisions of versions that did not record it."""
+    """When the agent asked; absent for decisions by versions that did not record it."""
     asked: m.Action | None = None
-    """What the person saw."""
+    """The request that the person saw."""
     decisions: list[CallDecision]
     """In order; the last one counts."""
     has_run: bool | None = None
-    """None: the record does not say."""
+    """None if the record does not say."""
     ran: m.Action | None = None
-    """What ran, if it is not what was asked."""
+    """What ran, if it differs from the request."""
     outcome: m.Outcome | None = None
-    """None: no result is recorded."""
+    """None if no result is recorded."""
     exit_code: int | None = None
     changed: list[FileChange] = []
     """The files that the call changed, according to its input; a command can change others."""
 
 
 class ReceiptLine(NamedTuple):
-    """One step of a receipt in words."""
+    """A description of one step of a receipt."""
 
     step: str
     text: str
@@ -72,7 +72,7 @@ DecisionsByCall = Mapping[str, list[RecordedDecision]]
 
 
 def decisions_by_call(decisions: Iterable[RecordedDecision]) -> DecisionsByCall:
-    """The decisions about each call, in order."""
+    """Return the decisions about each call, in order."""
     found: dict[str, list[RecordedDecision]] = {}
     for decision in decisions:
         for call_id in decision.call_ids:
@@ -83,7 +83,7 @@ def decisions_by_call(decisions: Iterable[RecordedDecision]) -> DecisionsByCall:
 def receipt_of(
     decisions: list[RecordedDecision], action: m.Action, result: m.ToolResult | None, change: m.InputChange | None
 ) -> Receipt:
-    """The receipt of a call; `action` is what ran, as far as it is known."""
+    """Return the receipt of a call; `action` is what ran, as far as it is known."""
     outcome = result.outcome if result is not None else None
     return Receipt(
         asked_at=next((one.asked_at for one in decisions if one.asked_at is not None), None),
@@ -100,11 +100,11 @@ def receipt_of(
 
 
 _HAS_RUN: dict[m.Outcome, bool] = {"ok": True, "error": True, "rejected": False}
-"""An interrupted call may have done a part of its work, and an invalid one may have been stopped at any point."""
+"""Other outcomes do not tell: an interrupted or invalid call may have done a part of its work."""
 
 
 def receipt_lines(receipt: Receipt) -> list[ReceiptLine]:
-    """A receipt in words, step by step."""
+    """Describe a receipt step by step."""
     asked = action_text(receipt.asked) if receipt.asked is not None else "an interruption, without a request"
     at = f"{local(receipt.asked_at)}: " if receipt.asked_at is not None else ""
     return [
@@ -116,7 +116,7 @@ def receipt_lines(receipt: Receipt) -> list[ReceiptLine]:
 
 
 def action_text(action: m.Action) -> str:
-    """What a call does, on one line: every character in sight, and the end, too, if it is long."""
+    """Describe a call on one line, with every character visible. The middle of a long text is omitted."""
     question = action.questions[0].question if action.questions else None
     text = action.command or action.path or question or action.plan
     text = text or bytes(action.raw_input).decode("utf-8", "replace")
@@ -136,8 +136,8 @@ def _run_text(receipt: Receipt) -> str:
     if receipt.has_run is False:
         return "nothing"
     if receipt.has_run is None:
-        return f"not known: {_UNCLEAR.get(receipt.outcome or 'unknown', 'no result is recorded')}"
-    return f"with a changed input: {action_text(receipt.ran)}" if receipt.ran is not None else "as it was asked"
+        return f"unknown: {_UNCLEAR.get(receipt.outcome or 'unknown', 'no result recorded')}"
+    return f"with a changed input: {action_text(receipt.ran)}" if receipt.ran is not None else "as asked"
 
 
 _UNCLEAR: dict[m.Outcome, str] = {
@@ -149,4 +149,4 @@ _UNCLEAR: dict[m.Outcome, str] = {
 def _change_text(receipt: Receipt) -> str:
     parts = [f"exit code {receipt.exit_code}"] if receipt.exit_code is not None else []
     parts += [f"{exact_line(one.path)} (+{one.added} −{one.removed})" for one in receipt.changed]
-    return ", ".join(parts) or ("nothing" if receipt.has_run is False else "nothing that the record shows")
+    return ", ".join(parts) or ("nothing" if receipt.has_run is False else "nothing recorded")

@@ -1,4 +1,4 @@
-"""Markdown inside Markdown: words of a model that cannot change the document around them."""
+"""Embeds Markdown in Markdown, so that the text of a model cannot change the document around it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDS = 8
 
 
 def contained(text: str) -> list[str]:
-    """The lines of a text whose headings rank below those of the document, without HTML and open fences."""
+    """Return the lines of a text with headings below those of the document, without HTML and with all fences closed."""
     lines = text.rstrip("\n").split("\n")
     for _ in range(_ROUNDS):
         tokens = _parser().parse("\n".join(lines))
@@ -35,7 +35,7 @@ def _parser() -> MarkdownIt:
 
 
 def _html(tokens: list[Token]) -> Iterator[tuple[int, int]]:
-    """Where there is HTML."""
+    """Yield the line ranges that contain HTML."""
     for token in tokens:
         is_html = token.type == "html_block" or any(part.type == "html_inline" for part in token.children or ())
         if is_html and token.map is not None:
@@ -57,7 +57,7 @@ def _demoted(lines: list[str], tokens: list[Token]) -> list[str]:
 
 
 def _missing_end(lines: list[str], tokens: list[Token]) -> list[str]:
-    """What closes a fence that is still open at the end."""
+    """Return the line that closes a fence left open at the end, if any."""
     last = tokens[-1] if tokens else None
     if last is None or last.type != "fence" or last.level != 0 or last.map is None:
         return []

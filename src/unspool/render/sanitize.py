@@ -1,4 +1,4 @@
-"""Making text from a log harmless: a transcript may hold anything, and a terminal obeys what it is sent."""
+"""Makes text from logs safe to print: a transcript may contain anything, including terminal control sequences."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 
 
 def harmless(text: str) -> str:
-    """Text without escape sequences, control characters and marks that turn the direction of reading."""
+    """Remove escape sequences and marks that change the text direction, and replace control characters."""
     text = without_escapes(text.replace("\r\n", "\n"))
     return _BIDI.sub("", _CONTROL.sub("\ufffd", text))
 
 
 def without_escapes(text: str) -> str:
-    """Text without the escape sequences of terminals."""
+    """Remove terminal escape sequences."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def one_line(text: str, width: int = 100) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     return shorten(harmless(text[: width * 4]), width)
 
 
 def shorten(text: str, width: int) -> str:
-    """A text on one line, and not longer than this."""
+    """Return a text on one line, truncated to `width` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
 def local(time: datetime | None) -> str:
-    """A time as the reader's clock shows it."""
+    """Format a time in the local time zone; empty for None."""
     if time is None:
         return ""
     try:
         return time.astimezone().strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
-        # The first or the last day that Python knows, in another zone.
+        # Too close to the minimum or maximum datetime to convert it to another time zone.
         return time.strftime("%Y-%m-%d %H:%M")
 
 
 def pretty(raw: msgspec.Raw) -> str:
-    """JSON over several lines."""
+    """Indent JSON. Text that is not valid JSON is returned unchanged."""
     try:
         return msgspec.json.format(bytes(raw), indent=2).decode("utf-8", "replace")
     except msgspec.DecodeError:
@@ -54,6 +54,6 @@ def pretty(raw: msgspec.Raw) -> str:
 
 
 def fence(text: str) -> str:
-    """A fence that nothing in the text can close."""
+    """Return a Markdown fence that nothing in the text can close."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     return "`" * max(3, longest + 1)

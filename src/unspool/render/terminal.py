@@ -1,4 +1,4 @@
-"""A session in a terminal: readable, in colour where there is colour, with everything that happened marked."""
+"""Renders a session for a terminal, in colour if supported, with marks for events."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class _TerminalStyle(NamedTuple):
     plain: bool
 
     def prose(self, text: str) -> RenderableType:
-        """Markdown, set or as it is."""
+        """Return rendered Markdown, or the plain text."""
         return Text(harmless(text)) if self.plain else _markdown(text)
 
     def diff(self, text: str) -> RenderableType:
-        """A diff, in colour or as it is."""
+        """Return a diff in colour, or the plain text."""
         text = harmless(text) if self.full else _cut(text)
         return Text(text) if self.plain else Syntax(text, "diff", background_color="default", word_wrap=True)
 
     def band(self, label: str, style: str, line: str = "─") -> RenderableType:
-        """A line over the whole width that says something."""
+        """Return a rule over the whole width with a label."""
         text = Text(harmless(label))
         return Text.assemble("— ", text, " —") if self.plain else Rule(text, style=style, characters=line)
 
@@ -59,7 +59,7 @@ def render_terminal(
     plain: bool = False,
     decisions: Iterable[RecordedDecision] = (),
 ) -> Iterator[RenderableType]:
-    """What to print, piece by piece. `full` shows all of every output; `plain` draws no lines and boxes."""
+    """Yield what to print, piece by piece. `full` shows complete outputs; `plain` draws no lines and boxes."""
     yield _head(session)
     look = _TerminalStyle(full, plain)
     entries = Transcript(session, describe, branches, decisions=decisions).entries()
@@ -153,7 +153,7 @@ def _call(call: CallView, look: _TerminalStyle) -> RenderableType:
 
 def _markdown(text: str) -> Markdown:
     made = Markdown(harmless(text))
-    # Markdown can name a character by its number.
+    # Markdown can contain control characters as numeric entities.
     for token in made.parsed:
         for part in (token, *(token.children or ())):
             part.content = harmless(part.content)

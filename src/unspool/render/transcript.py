@@ -1,4 +1,4 @@
-"""A session as people read it: calls with their results, notes apart from the conversation, events where they happened.
+"""Turns a session into entries for display: calls with their results, notes, and events at the messages they belong to.
 
 The renderers differ only in how they draw these entries.
 """
@@ -22,34 +22,34 @@ from .event_text import compaction_label, fork_label, subagent_label, timeline_l
 from .receipts import Receipt, decisions_by_call, receipt_of
 
 EntryKind: TypeAlias = str
-"""What an entry is: `prompt`, `answer`, `thinking`, `call`, `note`, `notes`, `image`, `fork`, or a kind of event."""
+"""`prompt`, `answer`, `thinking`, `call`, `note`, `notes`, `image`, `fork`, or the name of a kind of event."""
 
 Describe = Callable[[str, msgspec.Raw], m.Action]
-"""What a tool call does, according to the agent that has the tool."""
+"""Returns what a tool call does, given the name and the input of the tool."""
 
 
 class ResultReader(Protocol):
-    """Reads results of tools, as the agent that has the tools does."""
+    """Interprets the inputs and results of one agent's tools."""
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
-        """What a person answered to the questions of a call, by question."""
+        """Return a person's answers to the questions of a call, by question."""
         ...
 
     def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
-        """A result as Markdown, if it is written for reading."""
+        """Return a result as Markdown, if it is prose."""
         ...
 
     def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
-        """The cells of a notebook that a call writes or changes."""
+        """Return the notebook cells that a call writes or changes."""
         ...
 
     def cells_read(self, name: str, raw_input: msgspec.Raw, result: m.ToolResult) -> list[NotebookCell]:
-        """The cells of a notebook that is the result of a call."""
+        """Return the cells of a notebook that is the result of a call."""
         ...
 
 
 class Placed(Protocol):
-    """An event that happened at a message."""
+    """An event that belongs to a message."""
 
     @property
     def message_index(self) -> int | None:
@@ -58,12 +58,12 @@ class Placed(Protocol):
 
 
 class CallView(msgspec.Struct, kw_only=True):
-    """A tool call and all that became of it."""
+    """A tool call with its result and the events that concern it."""
 
     id: str
     name: str
     target: str | None
-    """The most telling argument: a path, a command or a question."""
+    """The most informative argument: a path, a command or a question."""
     action: m.Action
     result: m.ToolResult | None
     rejection: m.Rejection | None
@@ -72,37 +72,39 @@ class CallView(msgspec.Struct, kw_only=True):
     change: m.InputChange | None = None
     """Set if a person changed the input: `action` is then what ran."""
     index: int
-    """The message of the call, and the block in it."""
+    """The index of the call's message."""
     place: int
+    """The position of the call among the blocks of that message."""
     result_index: int | None = None
+    """The same for the result, in `result_index` and `result_place`."""
     result_place: int = 0
     seconds: float | None = None
     """How long it took."""
     receipt: Receipt | None = None
-    """Who decided about it, if it was asked for under unspool."""
+    """Who decided about it, if unspool ran the agent and the agent asked."""
     answers: dict[str, str] = {}
-    """What a person answered to its questions, by question."""
+    """A person's answers to its questions, by question."""
     folder: str = ""
     """The target in two parts, if it is a path: the folder, relative to the project, and the name."""
     file: str = ""
     reason_index: int | None = None
-    """Of a rejection: the prompt that has its reason, which is then shown there."""
+    """For a rejection: the index of the prompt that contains the reason, if the reason is shown there."""
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the record says so: it has no result, or one that only says that its result was lost."""
+        """Whether the call is recorded as unfinished, and its result is missing or has an unknown outcome."""
         return self.orphan is not None and (self.result is None or self.result.outcome == "unknown")
 
 
 class CallContent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call and its result are for people, if they are more than plain text."""
+    """The content of a call and its result that is more than plain text."""
 
     markdown: str | None = None
-    """The result as Markdown, if it is written for reading."""
+    """The result as Markdown, if it is prose."""
     cells_written: list[NotebookCell] = []
-    """The cells of a notebook that the call writes or changes."""
+    """The notebook cells that the call writes or changes."""
     cells_read: list[NotebookCell] = []
-    """The cells of a notebook that is the result."""
+    """The cells of the notebook that is the result."""
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -110,11 +112,11 @@ class Entry(msgspec.Struct, kw_only=True):
 
     kind: EntryKind
     index: int | None
-    """The message it belongs to."""
+    """The index of the message it belongs to."""
     key: str = ""
-    """Unique within the session, and stable when more of it is read."""
+    """Unique within the session, and stable when messages are added."""
     place: int = 0
-    """The block of the message it was made from."""
+    """The position of its block in the message; for `fork`, the id of the branch."""
     text: str = ""
     label: str = ""
     """A short name."""
@@ -124,22 +126,22 @@ class Entry(msgspec.Struct, kw_only=True):
     model: str | None = None
     call: CallView | None = None
     content: CallContent = CallContent()
-    """Of `call`."""
+    """For `call`."""
     image: m.Image | None = None
     picture: tuple[int, int] | None = None
-    """Of `image`: its message, and its position among the pictures of that message."""
+    """For `image`: the index of its message, and its position among the images of that message."""
     session: str | None = None
     """The session in which the conversation continues."""
     notes: list[Entry] = []
-    """Of `notes`: consecutive notes."""
+    """For `notes`: the consecutive notes."""
     is_harness: bool = False
-    """Of `note` and `notes`: written by the agent program or its hooks, not by a person, a model or unspool."""
+    """For `note` and `notes`: written by the agent program or its hooks, not by a person, a model or unspool."""
     is_damage: bool = False
-    """Of `problem`: whether something was lost or changed."""
+    """For `problem`: whether something was lost or changed."""
 
 
 class _Found(NamedTuple):
-    """A result and where it is."""
+    """A result, its message, and its position among the blocks of the message."""
 
     result: m.ToolResult
     message: m.Message
@@ -168,10 +170,10 @@ class _EventIndex:
 
 
 class Transcript:
-    """Goes through a session and yields the entries to show: of all branches, or of the active path alone.
+    """Yields the entries to show of a session: of all branches, or of the active path only.
 
-    It serves a part of a session too: `messages` are then those at hand, in which calls and results find each other,
-    and `branch_of` returns the branch of any message. `decisions` are those of people about its calls.
+    To show a part of a session, pass its `messages`, in which calls are matched with their results, and `branch_of`,
+    which returns the branch of any message. `decisions` are the decisions about its calls.
     """
 
     def __init__(
@@ -204,7 +206,7 @@ class Transcript:
         self._decisions = decisions_by_call(decisions)
 
     def entries(self) -> Iterator[Entry]:
-        """Everything, in the order of the log."""
+        """Yield all entries, in the order of the log."""
         yield from self.beginning()
         for message in self._messages:
             if not (self._hides_dead and message.branch):
@@ -214,11 +216,11 @@ class Transcript:
             yield problem_entry(number, problem)
 
     def beginning(self) -> Iterator[Entry]:
-        """Branches that begin at the start of the session."""
+        """Yield entries for branches that begin at the start of the session."""
         return self._fork_notes(-1)
 
     def of(self, message: m.Message) -> Iterator[Entry]:
-        """The entries of one message."""
+        """Yield the entries of one message."""
         found = _without_repeats([*self._message(message), *self._events(message)])
         for number, entry in enumerate(found):
             entry.key = f"{message.index}.{number}"
@@ -226,7 +228,7 @@ class Transcript:
         yield from self._fork_notes(message.index)
 
     def without_place(self) -> Iterator[Entry]:
-        """Sub-agents that no message mentions."""
+        """Yield entries for sub-agents that no message mentions."""
         for number, agent in enumerate(self._session.subagents):
             if agent.message_index is None:
                 yield Entry(
@@ -246,7 +248,7 @@ class Transcript:
                     yield entry
 
     def _pictures(self, index: int, block: m.Block) -> Iterator[Entry]:
-        """The parts of a result other than text."""
+        """Yield entries for the parts of a call's result other than text."""
         found = self._result(block.id, index) if isinstance(block, m.ToolCall) else None
         for part in found.result.parts if found is not None else ():
             if found is not None and isinstance(part, m.Image):
@@ -278,7 +280,7 @@ class Transcript:
         return None
 
     def _unshown_result(self, index: int, result: m.ToolResult) -> Entry | None:
-        """A result that no call shows. One that only repeats another is not shown again."""
+        """Return an entry for a result that no call shows; None if a call shows it or one with the same content."""
         if result.call_id not in self._calls:
             return Entry(kind="note", index=index, text=result.content, label="result without its call")
         found = (self._result(result.call_id, call) for call in self._calls[result.call_id])
@@ -302,7 +304,7 @@ class Transcript:
         result = found.result if found is not None else None
         _, rejection = first_from(self._index.rejections.get(call.id, []), message.index)
         change = self._index.changes.get(call.id)
-        # The rejection may have a better record of the action than the input, and something else may have run.
+        # A rejection may describe the action better than the input, and after a change something else ran.
         recorded = rejection.action if rejection is not None else change.ran if change is not None else None
         action = recorded or self._describe(call.name, call.raw_input)
         question = action.questions[0].question if action.questions else None
@@ -332,7 +334,7 @@ class Transcript:
         )
 
     def _content(self, call: CallView) -> CallContent:
-        """What only the agent that has the tool knows of a call and its result."""
+        """Return the content that only the reader of the agent's results can extract."""
         reader, raw, result = self._reader, call.action.raw_input, call.result
         if reader is None:
             return CallContent()
@@ -344,13 +346,13 @@ class Transcript:
         )
 
     def _result(self, call_id: str, index: int) -> _Found | None:
-        """The result of a call in a message. An id may be used again on another branch."""
+        """Return the result of a call in a message. The same id may be used again on another branch."""
         return first_from(self._results.get(call_id, []), index)[1]
 
     def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:
         boundary = self._index.boundaries.get(index)
         if boundary is None:
-            # The summary is a message of its own, and was shown with the boundary before it.
+            # The summary is a separate message, and is shown with its boundary.
             return (
                 None
                 if index in self._index.summaries
@@ -373,7 +375,7 @@ class Transcript:
             yield Entry(kind="fork", index=branch.root_index, key=f"fork{branch.id}", place=branch.id, label=label)
 
     def _event_labels(self, branch: m.Branch) -> list[str]:
-        """Return the number of events on a branch, for readers who do not open it."""
+        """Return the numbers of events on a branch, for readers who do not open it."""
         session = self._session
         kinds = (
             (session.rejections, "rejected"), (session.interruptions, "interrupted"), (session.errors, "failed"),
@@ -388,12 +390,12 @@ class Transcript:
 
 
 def _without_repeats(entries: list[Entry]) -> list[Entry]:
-    """The entries of a message; one whose text is only that of a failure is left out in favour of the failure."""
+    """Remove answers and notes that only repeat the text of a failure."""
     failures = [entry for entry in entries if entry.kind == "error" and entry.text.strip()]
     said = [entry for entry in entries if entry.kind in ("answer", "note") and entry.text.strip()]
     repeats = [(entry, failure) for failure in failures for entry in said if _says_the_same(entry, failure)]
     for entry, failure in repeats:
-        # The message has all of the text, and its place leads to it.
+        # The message has the complete text, so the failure links to its block.
         failure.text, failure.place = max(entry.text, failure.text, key=len), entry.place
     left_out = {id(entry) for entry, _ in repeats}
     return [entry for entry in entries if id(entry) not in left_out]
@@ -414,7 +416,7 @@ def _results_in(messages: Iterable[m.Message]) -> dict[str, list[tuple[int, _Fou
 
 
 def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Consecutive notes as one entry, so that they take little space in the conversation."""
+    """Merge consecutive notes into one entry, so that they take little space in the conversation."""
     run: list[Entry] = []
     for entry in entries:
         if entry.kind == "note" and (not run or _group(run[0]) == _group(entry)):
@@ -428,7 +430,7 @@ def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _group(entry: Entry) -> tuple[object, ...]:
-    """What notes that are folded together have in common."""
+    """Return the properties that notes must share to be merged."""
     return entry.branch, entry.context, entry.is_harness
 
 
@@ -450,7 +452,7 @@ def _fold(run: list[Entry]) -> list[Entry]:
 
 
 def pictures_of(message: m.Message) -> list[m.Image]:
-    """All pictures in a message, including those in tool results."""
+    """Return all images in a message, including those in tool results."""
     found: list[m.Image] = []
     for block in message.blocks:
         if isinstance(block, m.Image):
@@ -461,13 +463,13 @@ def pictures_of(message: m.Message) -> list[m.Image]:
 
 
 def attachment_label(attachment: m.Attachment) -> str:
-    """What an attachment is, and which hooks wrote it. Labels of several notes are joined with commas."""
+    """Describe an attachment and its hooks, with semicolons: the labels of merged notes are joined with commas."""
     hooks = "; ".join(map(_hook, attachment.hooks))
     return f"{attachment.kind} ({hooks})" if hooks else attachment.kind
 
 
 def _hook(hook: m.Hook) -> str:
-    """Name a hook, and how it failed."""
+    """Return the name of a hook, and its exit code if it failed."""
     code = f", exit code {hook.exit_code}" if hook.exit_code else ""
     return f"{hook.name or hook.event or 'hook'}{code}"
 
@@ -479,7 +481,7 @@ def _image(index: int, image: m.Image, message: m.Message) -> Entry:
 
 
 def problem_entry(number: int, problem: m.Problem) -> Entry:
-    """The entry of a record that could not be read."""
+    """Return the entry of a problem, such as a line that could not be read."""
     where = f"line {problem.source.line}: " if problem.source is not None else ""
     kind = kind_of_problem(problem)
     return Entry(
@@ -493,7 +495,7 @@ def problem_entry(number: int, problem: m.Problem) -> Entry:
 
 
 def split_path(path: str, project: str | None) -> tuple[str, str]:
-    """The folder of a file, relative to the project if it is in it, and the name of the file."""
+    """Split a path into folder and file name. The folder is relative to the project if it is inside."""
     root = (project or "").rstrip("/")
     shown = path.removeprefix(f"{root}/") if root and path != f"{root}/" else path
     folder, slash, name = shown.rpartition("/")
@@ -507,7 +509,7 @@ def _seconds_between(call: m.Message, result: m.Message) -> float | None:
 
 
 def _first_string(action: m.Action) -> str | None:
-    """The first text among the arguments of an unknown tool."""
+    """Return the first string among the arguments of an unknown tool."""
     given = action.input
     if isinstance(given, str):
         return given
@@ -516,7 +518,7 @@ def _first_string(action: m.Action) -> str | None:
 
 
 def _by_message(kind: EventKind, session: Session) -> dict[int, list[Any]]:
-    """The events of a kind by their message, without those about a tool call, which are shown with the call."""
+    """Return the events of a kind by message, except those about a tool call, which are shown with the call."""
     found: dict[int, list[Any]] = {}
     for event in kind.of(session):
         index = kind.index_of(event)

@@ -1,4 +1,4 @@
-"""The beginning of a long text, and how much of it there is."""
+"""Truncates long texts for display."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST = 65_536
 
 
 class Cut(NamedTuple):
-    """What is shown of a text at first."""
+    """The part of a text that is shown at first."""
 
     text: str
     lines: int
@@ -21,14 +21,14 @@ class Cut(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """How much there is, in words."""
+        """The size of the whole text, such as `300 lines`."""
         if self.lines > 1:
             return f"{self.lines:,} lines"
         return f"{self.length:,} characters"
 
 
 def cut(text: str, lines: int = _LINES) -> Cut:
-    """The first lines of a text, and of lines without end their beginnings."""
+    """Truncate a text to its first lines, and very long lines to their beginnings."""
     text = text.rstrip("\n")
     count = text.count("\n") + 1
     head = text[: lines * _LONGEST_LINE * 2] if count > lines or len(text) > _LONGEST_LINE else text
@@ -44,7 +44,7 @@ def cut(text: str, lines: int = _LINES) -> Cut:
 
 
 def cut_prose(text: str, most: int = 24_000) -> Cut:
-    """The first paragraphs of a very long text."""
+    """Truncate a very long text, at the end of a paragraph if possible."""
     count = text.count("\n") + 1
     if len(text) <= most:
         return Cut(text, count, len(text), False)

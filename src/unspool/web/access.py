@@ -1,7 +1,7 @@
-"""Who may use the web app: the access token of this user, and the browsers that have logged in with it.
+"""Access to the web app: the user's access token, and the browsers that have logged in with it.
 
-Both are in one file of the data directory, which a running server reads again when it changes: `unspool serve --revoke`
-takes effect at once. Of the secrets that browsers have, the file contains only hashes.
+Both are stored in one file in the data directory. A running server reads it again when it changes, so
+`unspool serve --revoke` takes effect at once. The file contains only hashes of the browsers' secrets.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ..store.private_files import locked, replace_private
 
 _DAY = 86_400.0
 SESSION_SECONDS = 90 * _DAY
-"""A browser that has not been used for so long has to log in again."""
+"""A browser that has not been used for this long has to log in again."""
 TOKEN_SECONDS = 30 * _DAY
-"""A server that starts with an older token makes a new one."""
+"""A server that starts with an older token creates a new one."""
 _MOST_SESSIONS = 100
 _FILE = "web-access.json"
 _OLD_FILE = "web-token"
-"""Earlier versions kept the token in this file, and sent it as a cookie to all ports of this computer."""
+"""Earlier versions stored the token in this file, and sent it as a cookie to all ports of this computer."""
 
 
 class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     """A browser that has logged in."""
 
     id_hash: str
-    """Of the cookie."""
+    """Hash of the cookie."""
     key_hash: str
-    """Of the key in the browser's storage, which no other origin can read, and which acting requires."""
+    """Hash of the key in the browser's storage. No other origin can read it, and every request that acts needs it."""
     host: str
-    """Name and port under which it logged in."""
+    """Host name and port under which it logged in."""
     uid: int | None
     """The user of this computer whose browser it is, if known."""
     seen_at: float
@@ -52,7 +52,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The first part of the host name that only this user's browsers know."""
     old_token_hash: str | None = None
-    """Of the token before this one, with which one browser may still log in."""
+    """Hash of the previous token, with which one browser may still log in."""
     sessions: tuple[BrowserSession, ...] = ()
 
 
@@ -74,12 +74,12 @@ class Access:
 
     @classmethod
     def in_memory(cls, token: str) -> Access:
-        """Access with a given token, for as long as the server runs."""
+        """Return access with a given token, which is not stored."""
         return cls(_Record(token=token, created_at=0.0, name=_new_name()), None, time.time)
 
     @classmethod
     def kept(cls, folder: Path, *, rotates: bool = False, now: Callable[[], float] = time.time) -> Access:
-        """The access of this user. With `rotates`, a token that has become old is replaced."""
+        """Load the access of this user, or create it. With `rotates`, replace a token that is too old."""
         access = cls(_new_record(now()), folder / _FILE, now)
         access._create(folder / _OLD_FILE)
         if rotates and now() - access.current.created_at > TOKEN_SECONDS:
@@ -90,7 +90,7 @@ class Access:
 
     @property
     def current(self) -> _Record:
-        """The contents of the file as they are now."""
+        """The current contents of the file."""
         if self._path is not None:
             self._load(self._path)
         return self._record
@@ -102,7 +102,7 @@ class Access:
 
     @property
     def host_name(self) -> str:
-        """A name of this computer that other servers on it are not reached by: browsers send them no cookies for it."""
+        """A name of this computer that its other servers do not use, so browsers send them no cookies for it."""
         return f"{self.current.name}.localhost"
 
     def is_token(self, given: str) -> bool:
@@ -110,7 +110,7 @@ class Access:
         return _is_same(given, self.token)
 
     def can_log_in(self, token: str) -> bool:
-        """Whether a browser can log in with a token: the current one, or once with the one before."""
+        """Whether a browser can log in with a token: the current one, or once with the previous one."""
         return self.is_token(token) or _is_same(_hash(token), self.current.old_token_hash or "")
 
     def session(self, cookie: str, host: str) -> BrowserSession | None:
@@ -133,7 +133,7 @@ class Access:
     # --- changing ---
 
     def log_in(self, token: str, host: str, *, uid: int | None = None, old_cookie: str = "") -> Login | None:
-        """Create a session in place of the one the browser had; None if the token is not valid (any more)."""
+        """Create a session that replaces the browser's previous one. Returns None if the token is not valid."""
         login = Login(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
 
         def add(record: _Record) -> _Record | None:
@@ -170,7 +170,7 @@ class Access:
     # --- the file ---
 
     def _create(self, old: Path) -> None:
-        """Write the file if there is none. The token of an earlier version is good for one more login."""
+        """Write the file if it does not exist. The token of an earlier version is valid for one more login."""
         assert self._path is not None
         with self._errors(), locked(self._path):
             if self._path.exists():
@@ -182,11 +182,11 @@ class Access:
             old.unlink(missing_ok=True)
 
     def _change(self, change: Callable[[_Record], _Record | None]) -> bool:
-        """Apply a change to what the file contains now, so that no revocation by another process is undone.
+        """Apply a change to the current contents of the file, so that no revocation by another process is undone.
 
         Returns False, and changes nothing, if `change` returns None.
         """
-        with self._alone():
+        with self._exclusive():
             changed = change(self.current)
             if changed is None:
                 return False
@@ -196,7 +196,7 @@ class Access:
         return True
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         if self._path is None:
             yield
             return
@@ -226,7 +226,7 @@ class Access:
 
 
 def is_key_of(session: BrowserSession, key: str) -> bool:
-    """Whether a key is that of a session."""
+    """Whether a key belongs to a session."""
     return _is_same(_hash(key), session.key_hash)
 
 

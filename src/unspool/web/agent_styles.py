@@ -1,6 +1,6 @@
-"""How agents look on the pages: their letters, titles and colours, from the table of agents.
+"""The appearance of agents on the pages: letters, titles and colours, from the table of agents.
 
-The content security policy allows no inline styles, so the colours come as a style sheet that is generated.
+The content security policy allows no inline styles, so the colours are served as a generated style sheet.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class AgentBadges(Mapping[str, tuple[str, str]]):
 
 
 def session_folder(name: str) -> str:
-    """Where an agent keeps its sessions, for people to read."""
+    """Return the folder in which an agent stores its sessions, for display."""
     info = AGENTS[name].info
     return "/".join(("~", info.folder, *info.paths[:1]))
 
 
 def stylesheet_text() -> str:
-    """The style sheet: each agent's colour, and the modes to offer when it is chosen in the form that starts one."""
+    """Return the style sheet: the colours of the agents, and rules that show the modes of the agent to start."""
     infos = [agent.info for agent in AGENTS.values()]
     light = _variables(infos, dark=False)
     dark = _variables(infos, dark=True)
@@ -58,11 +58,11 @@ def _variables(infos: list[AgentInfo], *, dark: bool) -> str:
 
 
 def stylesheet_url() -> str:
-    """The address of the style sheet, which changes when an agent is added or looks different."""
+    """Return the address of the style sheet. It changes when an agent is added or gets another colour."""
     return f"{PATH}?v={blake2s(stylesheet_text().encode(), digest_size=5).hexdigest()}"
 
 
 @get(PATH, include_in_schema=False, sync_to_thread=False)
 def stylesheet() -> Response[str]:
-    """The colours of the agents."""
+    """Send the style sheet with the colours of the agents."""
     return Response(stylesheet_text(), media_type="text/css", headers={"cache-control": KEPT})

@@ -1,4 +1,4 @@
-"""The app: its routes, the state they share, and how it starts and stops."""
+"""The app: its routes, their shared state, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _log = logging.getLogger("unspool.web")
 
 
 class AppState:
-    """What lives as long as the server."""
+    """The objects that exist as long as the server runs."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -57,30 +57,30 @@ class AppState:
         self.mcp = McpEndpoint(self.pool, settings)
         self.live_events = LiveEvents(self.pool, _render_new)
         self.progress: dict[str, Any] | None = None
-        """How far the first reading of all sessions is."""
+        """The progress of the first sync; None if it is not running."""
         self._ingest = IngestProcess(_ingest_arguments(settings), self._on_report, settings.store)
         self._supervisor: Supervisor | None = None
         self._run_events: RunEvents | None = None
         self.notifier: PushNotifier | None = None
         self.reverts: Reverts | None = None
-        """Copies of files from before agents changed them, if this server runs agents."""
+        """Copies of files from before agents changed them; None if this server does not run agents."""
 
     @property
     def supervisor(self) -> Supervisor:
-        """Runs agents, if this server does."""
+        """The supervisor of the agents. Raises NotFoundError if running agents is disabled."""
         if self._supervisor is None:
             raise NotFoundError("Running agents is disabled on this server")
         return self._supervisor
 
     @property
     def run_events(self) -> RunEvents:
-        """What happens to running agents, if this server runs any."""
+        """The event stream of running agents. Raises NotFoundError if running agents is disabled."""
         if self._run_events is None:
             raise NotFoundError("Running agents is disabled on this server")
         return self._run_events
 
     def push_notifier(self) -> PushNotifier:
-        """Notifies browsers, if this server runs agents."""
+        """Return the notifier for browsers. Raises NotFoundError if running agents is disabled."""
         if self.notifier is None:
             raise NotFoundError("Running agents is disabled on this server")
         return self.notifier
@@ -101,8 +101,8 @@ class AppState:
 
     @asynccontextmanager
     async def open(self, _: Litestar) -> AsyncIterator[None]:
-        """Start everything, and stop it in reverse order."""
-        # Created and migrated before the read-only connections of the pool open it.
+        """Start the background tasks and the supervisor on entry, and stop them on exit."""
+        # Create and migrate the store before the pool opens it read-only.
         store = await asyncio.to_thread(open_store, self.settings.store)
         store.close()
         tasks = [asyncio.create_task(self.live_events.run())]
@@ -160,7 +160,7 @@ class AppState:
 
 
 def create_app(settings: Settings) -> Litestar:
-    """An app that is ready to be served."""
+    """Create an app that is ready to be served."""
     state = AppState(settings)
     app = Litestar(
         route_handlers=[asset_file, mcp_endpoint, *api_routes, *page_routes],
@@ -185,7 +185,7 @@ def create_app(settings: Settings) -> Litestar:
         state=State({"app_state": state}),
         logging_config=None,
     )
-    # In front of everything, including addresses that do not exist.
+    # Access is checked before routing, so that requests to unknown addresses are checked as well.
     hosts = hosts_of(settings.host, settings.port, settings.names) | settings.public_hosts
     access = settings.access(rotates=True)
     app.asgi_handler = AuthMiddleware(app.asgi_handler, access, hosts, settings.port, settings.cookie)

@@ -1,4 +1,4 @@
-"""An approval request as its card shows it: every text exactly, what is left out counted, and warnings first."""
+"""The card of an approval request: warnings first, exact texts, and the size of everything left out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..runs.protocol import PermissionRequest
 _END_LINES, _END_CHARACTERS = 4, 240
 _ROWS, _LAST_ROWS = 60, 12
 _LAST_IN_SIGHT = 3
-"""What stays in sight while the rest is scrolled: the end of a text, the last rows of a diff."""
+"""Rows at the end of a diff that stay visible while the rest scrolls."""
 
 
 _LONG_MIDDLE = 20_000
-"""Characters, or a tenth as many rows, that are loaded on demand."""
+"""A middle with more characters, or a tenth as many rows, is loaded on demand."""
 
 
 class TextView(NamedTuple):
@@ -27,7 +27,7 @@ class TextView(NamedTuple):
     text: str
     parts: Excerpt
     end: str
-    """The end of the tail, or of a text that is shown whole; it stays in sight."""
+    """The end of the tail, or of a text that is shown in full. It stays visible while the rest scrolls."""
     end_line: int
     is_prose: bool
 
@@ -38,12 +38,12 @@ class TextView(NamedTuple):
 
     @property
     def size(self) -> str:
-        """How long all of it is, in words."""
+        """A description of the size of the whole text."""
         return sizes(self.text)
 
     @property
     def has_lines(self) -> bool:
-        """Whether lines are numbered."""
+        """Whether there are several lines, which are then numbered."""
         return "\n" in self.text.removesuffix("\n")
 
 
@@ -68,7 +68,7 @@ class DiffView(NamedTuple):
 
 
 class ApprovalView(NamedTuple):
-    """What a card shows of a request."""
+    """The contents of the card of a request."""
 
     warnings: list[str]
     command: TextView | None
@@ -79,7 +79,7 @@ class ApprovalView(NamedTuple):
     """The input as JSON."""
 
     def part(self, name: str) -> TextView | DiffView | None:
-        """A part by the name that its middle is loaded by."""
+        """Return the part with a name; requests for the middle of a part use these names."""
         found: dict[str, TextView | DiffView | None] = {"command": self.command, "plan": self.plan, "input": self.raw}
         found |= {f"change-{number}": view for number, view in enumerate(self.diffs, 1)}
         found |= {f"detail-{number}": view for number, (_, view) in enumerate(self.details, 1)}
@@ -87,7 +87,7 @@ class ApprovalView(NamedTuple):
 
 
 def text_view(text: str, is_prose: bool = False) -> TextView:
-    """A text with its beginning and end in sight."""
+    """Split a text so that its beginning and end are visible."""
     parts = excerpt(text)
     if parts.middle:
         tail, end = split_end(parts.tail, _END_LINES, _END_CHARACTERS)
@@ -100,7 +100,7 @@ def text_view(text: str, is_prose: bool = False) -> TextView:
 
 
 def diff_view(title: str, diff: str) -> DiffView:
-    """A diff with its first and last rows in sight."""
+    """Split a diff so that its first and last rows are visible."""
     rows = exact_diff_rows(diff)
     nothing = rows[:0]
     end = rows[-_LAST_IN_SIGHT:] if len(rows) > _LAST_ROWS else nothing
@@ -112,7 +112,7 @@ def diff_view(title: str, diff: str) -> DiffView:
 
 
 def approval_view(request: PermissionRequest) -> ApprovalView:
-    """All of a request."""
+    """Return everything that the card of a request shows."""
     action = request.action
     return ApprovalView(
         warnings=_warnings(request),
@@ -125,7 +125,7 @@ def approval_view(request: PermissionRequest) -> ApprovalView:
 
 
 def _diffs(request: PermissionRequest) -> Iterator[tuple[str, str]]:
-    """Changes of the files on disk; where these do not show all of it, the change as the model wrote it, too."""
+    """Yield the diffs of the files on disk, and the change as the model wrote it if they do not show all of it."""
     files = request.files
     for file in files:
         if file.diff is not None and any(count_changes(file.diff)):
@@ -134,8 +134,8 @@ def _diffs(request: PermissionRequest) -> Iterator[tuple[str, str]]:
         yield "" if all(file.applies for file in files) else "The change as the model wrote it", request.action.diff
 
 
-def _whole(texts: list[str]) -> list[str]:
-    """Texts without those that others contain: agents repeat a command in several fields, and it is counted once."""
+def _without_contained(texts: list[str]) -> list[str]:
+    """Drop texts that others contain: agents repeat a command in several fields, and findings count it once."""
     found: list[str] = []
     for text in sorted(texts, key=len, reverse=True):
         if not any(text in other for other in found):
@@ -151,6 +151,7 @@ def _warnings(request: PermissionRequest) -> list[str]:
     for choice in request.choices:
         prose += [choice.question, choice.header]
         prose += [text for option in choice.options for text in (option.label, option.description)]
-    found = [finding.text for finding in (*findings_in(*_whole(code)), *findings_in(*_whole(prose), prose=True))]
+    findings = (*findings_in(*_without_contained(code)), *findings_in(*_without_contained(prose), prose=True))
+    found = [finding.text for finding in findings]
     files = [f"{exact_text(file.path)}: {exact_text(each)}" for file in request.files for each in file.warnings]
     return [*files, *(f"Contains {each}." for each in found)]

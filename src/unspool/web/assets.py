@@ -1,7 +1,8 @@
 """Scripts, style sheets and icons of the pages.
 
-Their address contains a version of all of them, so a browser fetches each once and keeps it: a page would otherwise
-check forty files at every load. The version is part of the path because scripts import each other by relative paths.
+Their addresses contain a version computed from all of them, so a browser fetches each file once and caches it.
+Otherwise a page would check forty files at every load. The version is part of the path because scripts import each
+other by relative paths.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from litestar.params import FromPath
 STATIC = Path(__file__).parent / "static"
 PATH = "/static"
 KEPT = "private, max-age=31536000, immutable"
-"""For what has a version in its address."""
+"""The `Cache-Control` header of files that have a version in their address."""
 _CHECKED = "no-cache, private"
-# What the system says about suffixes can be wrong, and a browser runs no script of another type.
+# Not from `mimetypes`: the system's table can be wrong, and browsers do not run scripts of another type.
 _MEDIA_TYPES = {
     ".css": "text/css",
     ".js": "text/javascript",
@@ -31,7 +32,7 @@ _MEDIA_TYPES = {
 
 
 class Asset(msgspec.Struct, frozen=True):
-    """A file as it is sent."""
+    """A static file, ready to be sent."""
 
     data: bytes
     compressed: bytes
@@ -44,14 +45,14 @@ def assets() -> dict[str, Asset]:
     found = {}
     for path in sorted(STATIC.iterdir()):
         data = path.read_bytes()
-        # Without a time: the same file is the same bytes on every start.
+        # Without a timestamp, so that a file is compressed to the same bytes on every start.
         found[path.name] = Asset(data, gzip.compress(data, mtime=0), _MEDIA_TYPES[path.suffix])
     return found
 
 
 @cache
 def assets_version() -> str:
-    """Changes whenever any of the files does."""
+    """Return a digest of all files."""
     digest = blake2s(digest_size=5)
     for name, asset in assets().items():
         digest.update(name.encode())
@@ -66,7 +67,7 @@ def asset_url(name: str) -> str:
 
 @get(f"{PATH}/{{version:str}}/{{name:str}}", include_in_schema=False)
 async def asset_file(request: Request[Any, Any, Any], version: FromPath[str], name: FromPath[str]) -> Response[bytes]:
-    """A file; a browser may keep it if its address has the version of this server."""
+    """Send a file. A browser may cache it if its address has the current version."""
     asset = assets().get(name)
     if asset is None:
         raise NotFoundException(f"There is no file {name}.")

@@ -1,8 +1,8 @@
-"""Access control in front of every route: who sends a request, from where, and whether that is enough for it.
+"""Access control in front of every route: checks who sends a request, from where, and whether that is sufficient.
 
 Other websites can make a browser send requests to this server, and other servers on this computer receive the cookies
-of a host name that they share with it. Neither knows the token or a browser's key, and a host name that was rebound to
-this machine is not one the server accepts.
+of a host name that they share with it. Neither knows the token or a browser's key. Against DNS rebinding, the server
+rejects unknown host names.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _NOT_LOGGED_IN = "Access denied: log in with the link that `unspool serve --link
 _NO_TOKEN = (
     "Access denied: send the token in the link that `unspool serve --link` prints, as Authorization: Bearer TOKEN."
 )
-_AGENT = "Agents that unspool runs cannot use it to act: decisions about them are made by people."
+_AGENT = "Agents run by unspool cannot use it to act: decisions about them are made by people."
 _GONE = "The connection was closed before the request could be checked."
 _STRANGER = "This browser session belongs to another user of this computer."
 _READS_ONLY = "This browser can read, but not act. Log in again with the link that `unspool serve --link` prints."
 
 
 def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
-    """The host names that the server accepts."""
+    """Return the host names with ports that the server accepts."""
     names = [*LOOPBACK_NAMES, *more]
     if host not in ("0.0.0.0", "::", ""):
         names.append(f"[{host}]" if ":" in host and not host.startswith("[") else host)
@@ -52,10 +52,10 @@ def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
 
 
 class _Grant(msgspec.Struct, frozen=True):
-    """Why a request may read: it has the token, or the cookie of a browser session."""
+    """The permission of a request to read: it has the token, or the cookie of a browser session."""
 
     is_valid: Callable[[], bool]
-    """Whether it still is, while a response is streamed."""
+    """Whether the permission is still valid; checked while a response is streamed."""
     session: BrowserSession | None = None
 
 
@@ -71,7 +71,7 @@ class AuthMiddleware:
         self._login = LoginPage(access, cookie, port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request."""
+        """Check a request, then pass it on or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -118,21 +118,21 @@ class AuthMiddleware:
         if token and self._access.is_token(token):
             return _Grant(lambda: self._access.is_token(token))
         if request.path == MCP:
-            return None  # Browsers have no business there.
+            return None  # Browsers do not use this endpoint.
         session = self._access.session(request.cookie(self._cookie), request.host)
         if session is None:
             return None
         return _Grant(lambda: self._access.is_valid(session), session)
 
     async def _reject(self, request: RawRequest, grant: _Grant | None) -> Reply | None:
-        """The response to a request that is not passed on."""
+        """Return the response that rejects a request; None if it may be passed on."""
         if grant is None:
             return message_reply(request, 401, _NO_TOKEN if request.path == MCP else _NOT_LOGGED_IN)
         if request.is_acting:
             rejection = _reject_action(request, grant.session) if grant.session else None
             return rejection or await _reject_peer(request, await _peer(request), grant.session)
         if grant.session is not None and _is_shared(request.host):
-            # Other servers here receive the cookies of this name, and may send them in turn.
+            # Other servers on this computer also receive the cookies of this host name, and could use them.
             return _reject_stranger(request, await _peer(request), grant.session)
         return None
 
@@ -165,7 +165,7 @@ async def _peer(request: RawRequest) -> FoundPeer:
 
 
 async def _reject_peer(request: RawRequest, peer: FoundPeer, session: BrowserSession | None = None) -> Reply | None:
-    """Refuse to act for an agent, for a connection that is gone, and for another user with this user's session."""
+    """Reject requests from agents, from closed connections, and from other users with this user's session."""
     if peer is PEER_IS_GONE:
         return message_reply(request, 403, _GONE)
     if isinstance(peer, Peer) and await asyncio.to_thread(is_agent, peer):
@@ -179,7 +179,7 @@ def _reject_stranger(request: RawRequest, peer: FoundPeer, session: BrowserSessi
 
 
 def _until_revoked(send: Send, grant: _Grant) -> Send:
-    """End a streamed response when what allowed it has been revoked."""
+    """End a streamed response when its permission is revoked."""
     has_ended = False
 
     async def send_while_valid(message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Branches of a conversation as ranges of message indices, which stay few however long the session is."""
+"""Branches of a conversation as ranges of message indices: few ranges, however long the session is."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class BranchPath:
         return self._ends[-1] if self._ends else 0
 
     def index_at(self, position: int) -> int:
-        """The message at a position."""
+        """Return the index of the message at a position."""
         number = bisect_right(self._ends, position)
         before = self._ends[number - 1] if number else 0
         return self.ranges[number][0] + position - before
 
     def position_of(self, index: int) -> int:
-        """The position of a message; for one that is not on the branch, where it would be."""
+        """Return the position of a message; if it is not on the branch, that of the closest earlier one, or 0."""
         number = bisect_right(self._firsts, index) - 1
         if number < 0:
             return 0
@@ -44,7 +44,7 @@ class BranchPath:
         return number >= 0 and index <= self.ranges[number][1]
 
     def slice(self, start: int, stop: int) -> list[IndexRange]:
-        """The ranges from one position to another, that one not included."""
+        """Return the ranges from position `start` up to, but not including, `stop`."""
         found = []
         before = 0
         for (first, last), end in zip(self.ranges, self._ends, strict=True):
@@ -54,7 +54,7 @@ class BranchPath:
         return found
 
     def up_to(self, index: int) -> list[IndexRange]:
-        """The ranges up to a message, that one included."""
+        """Return the ranges up to and including a message."""
         return [(first, min(last, index)) for first, last in self.ranges if first <= index]
 
 
@@ -67,20 +67,20 @@ class BranchPaths:
         self._branches = {branch.id: branch for branch in branches}
 
     def branch_of(self, index: int) -> int:
-        """The branch that a message belongs to; 0 is the active one."""
+        """Return the branch that a message belongs to; 0 is the active one."""
         number = bisect_right(self._spans, index, key=lambda span: span.first) - 1
         if number >= 0 and index <= self._spans[number].last:
             return self._spans[number].branch
         return 0
 
     def own(self, branch: int) -> BranchPath:
-        """The messages that only this branch has."""
+        """Return the messages that only this branch has."""
         if branch == 0:
             return BranchPath(self._active())
         return BranchPath(_merge((span.first, span.last) for span in self._spans if span.branch == branch))
 
     def full(self, branch: int) -> BranchPath:
-        """A branch from the beginning of the conversation."""
+        """Return a branch from the beginning of the conversation."""
         ranges = list(self.own(branch).ranges)
         seen = {branch}
         while branch in self._branches:
@@ -104,7 +104,7 @@ class BranchPaths:
 
 
 def _merge(ranges: Iterable[IndexRange]) -> Iterator[IndexRange]:
-    """Join ranges that touch each other."""
+    """Join adjacent and overlapping ranges."""
     current: IndexRange | None = None
     for first, last in ranges:
         if current is not None and first <= current[1] + 1:

@@ -1,4 +1,4 @@
-"""The certificate of `unspool serve --tls`: whether it can be used, and its fingerprint."""
+"""The certificate of `unspool serve --tls`: its validation and its fingerprint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 def check_certificate(certificate: str, key: str) -> None:
-    """Raise unless a certificate and its key can be used."""
+    """Raise UnspoolError if a certificate and its key cannot be used."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except OSError as error:
@@ -20,8 +20,8 @@ def check_certificate(certificate: str, key: str) -> None:
 
 
 def fingerprint(certificate: str) -> str:
-    """The SHA-256 fingerprint of the first certificate in a file, as browsers show it."""
+    """Return the SHA-256 fingerprint of the first certificate in a file, as browsers show it."""
     text = Path(certificate).read_text(encoding="ascii", errors="replace")
     first = text[text.index(_BEGIN) : text.index(_END) + len(_END)]
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest().upper()
-    return ":".join(digest[place : place + 2] for place in range(0, len(digest), 2))
+    return ":".join(digest[start : start + 2] for start in range(0, len(digest), 2))

@@ -1,7 +1,7 @@
-"""Charts as SVG, coloured by the classes of the page.
+"""Charts as SVG, coloured by CSS classes.
 
-They need no script: each bar has its value in a `<title>` and may link to what it counts, and the page has the same
-numbers as a table.
+They need no script: each bar has its value in a `<title>` and may link to the sessions it counts, and the page has the
+same numbers as a table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NARROWEST = 1.5
 """One rejection among a thousand calls must still be visible."""
 _MOST_SERIES = 6
 _CENTS = 10_000
-"""Costs are drawn as whole numbers of this part of a dollar."""
+"""Units per dollar: costs are drawn as whole numbers."""
 _WEEKS = 53
 _CELL = 12
 _SQUARE = {"width": 10, "height": 10}
@@ -52,17 +52,17 @@ class Bucket(NamedTuple):
     first: date
     last: date
     label: str
-    """Short, for the axis."""
+    """The short name, for the axis."""
     name: str
-    """In full."""
+    """The full name."""
 
 
 Link = Callable[[date, date], str]
-"""The address of the page about the time from one day up to another, without the latter."""
+"""Returns the address of the page about a period, given its first day and the day after its last."""
 
 
 class Series(NamedTuple):
-    """The values of one colour, one for each bucket."""
+    """A series of values in one colour, one value per bucket."""
 
     name: str
     colour: int
@@ -70,11 +70,11 @@ class Series(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """How values are written."""
+    """The format of values."""
 
     full: Callable[[int], str]
     short: Callable[[int], str]
-    """For the axis."""
+    """The format on the axis."""
 
 
 class DayCost(NamedTuple):
@@ -101,7 +101,7 @@ def activity_chart(days: Sequence[Day], link: Link | None = None) -> Markup:
 
 
 def token_chart(tokens: Sequence[Tokens], link: Link | None = None) -> Markup:
-    """Tokens over time, by kind. The cache has a panel of its own: it is read so often that it would hide the rest."""
+    """Tokens over time, by kind. The cache has its own panel: it is read so often that it would hide the rest."""
     tokens = [entry for entry in tokens if is_date(entry.day)]
     buckets = buckets_of(entry.day for entry in tokens)
     kinds: tuple[tuple[str, Callable[[Tokens], int]], ...] = (
@@ -149,7 +149,7 @@ def stop_chart(days: Sequence[Day], link: Link | None = None) -> Markup:
 
 
 def heatmap(days: Sequence[Day], today: date, link: Link) -> Markup:
-    """A year of days, a column for each week, coloured by the number of turns. Each day links to its sessions."""
+    """The days of the last year, one column per week, coloured by number of turns. Each day links to its sessions."""
     counts = {day.day: day for day in days}
     monday = today - timedelta(days=today.weekday(), weeks=_WEEKS - 1)
     shown = [monday + timedelta(days=number) for number in range((today - monday).days + 1)]
@@ -170,7 +170,7 @@ def heatmap(days: Sequence[Day], today: date, link: Link) -> Markup:
 def _heat_cell(day: date, counted: Day | None, steps: list[int], x: float, y: float, link: Link) -> Markup:
     name = _day(day).name
     if counted is None:
-        return _element("rect", _element("title", f"{name}: nothing"), class_="heat-0", x=_n(x), y=_n(y), **_SQUARE)
+        return _element("rect", _element("title", f"{name}: no activity"), class_="heat-0", x=_n(x), y=_n(y), **_SQUARE)
     title = f"{name}: {counted.turns:,} turns, {counted.calls:,} calls in {counted.sessions:,} sessions"
     level = 1 + bisect_right(steps, counted.turns)
     cell = _element("rect", _element("title", title), class_=f"heat-{level}", x=_n(x), y=_n(y), **_SQUARE)
@@ -178,13 +178,13 @@ def _heat_cell(day: date, counted: Day | None, steps: list[int], x: float, y: fl
 
 
 def _levels(values: list[int]) -> list[int]:
-    """Limits that divide the values above 0 into four parts of about the same size."""
+    """Return thresholds that divide the values above 0 into four groups of about the same size."""
     used = sorted(value for value in values if value)
     return [used[len(used) * part // 4] for part in (1, 2, 3)] if used else [1, 2, 3]
 
 
 def tool_chart(tools: Sequence[Tool]) -> Markup:
-    """The tools that were called most, by the outcome of their calls."""
+    """The most frequently called tools, by the outcome of their calls."""
     shown, rest = tools[:_MOST_TOOLS], tools[_MOST_TOOLS:]
     names = ("succeeded", "failed", "rejected", "interrupted")
     parts = [_legend(list(zip(names, range(1, 5), strict=True)))[0]] if shown else []
@@ -292,7 +292,7 @@ def _panel(
                 title = f"{bucket.name}: {scale.full(value)} {series.name}"
                 bars.append(_bar(series.colour, _LEFT + number * step + (step - width) / 2, y, width, height, title))
         if link is not None and bars:
-            # A low bar would be hard to hit.
+            # The whole column is clickable: a low bar would be hard to hit.
             hit = _element(
                 "rect",
                 _element("title", bucket.name),
@@ -319,7 +319,7 @@ def _time_axis(buckets: list[Bucket], foot: float) -> list[Markup]:
 
 
 def _band(count: int) -> tuple[float, float]:
-    """The space for each bar and its width, which is limited for few bars."""
+    """Return the horizontal space for each bar, and its width, which is limited if there are few bars."""
     step = (WIDTH - _LEFT - _RIGHT) / count
     return step, min(48.0, step * 0.8)
 
@@ -328,7 +328,7 @@ def _band(count: int) -> tuple[float, float]:
 
 
 def buckets_of(days: Iterable[str]) -> list[Bucket]:
-    """All days from the first to the last; weeks, months or years if there are too many to draw."""
+    """Return all days from the first to the last; weeks, months or years if there are too many to draw."""
     known = sorted(date.fromisoformat(day) for day in set(days))
     if not known:
         return []
@@ -371,7 +371,7 @@ def _years(year: int, step: int) -> Bucket:
 
 
 def is_date(day: str) -> bool:
-    """Whether a day is known."""
+    """Whether a day is a date, and not unknown."""
     return day[:1].isdigit()
 
 
@@ -396,7 +396,7 @@ def _sums(buckets: list[Bucket], values: Iterable[tuple[str, int]]) -> list[int]
 
 
 def ticks_up_to(most: int) -> list[int]:
-    """Round whole numbers from 0 to at least the greatest value, in up to four steps."""
+    """Return round whole numbers from 0 to at least the greatest value, in up to four steps."""
     size = 1
     while True:
         for factor in (1, 2, 5):
@@ -407,7 +407,7 @@ def ticks_up_to(most: int) -> list[int]:
 
 
 def compact(value: int) -> str:
-    """A number for an axis: 1,500 is 1.5k."""
+    """Shorten a number for an axis: 1,500 becomes 1.5k."""
     for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
         if value >= size:
             return f"{value / size:.1f}".removesuffix(".0") + unit
@@ -442,7 +442,7 @@ def _picture(
 
 
 def _legend(entries: Sequence[tuple[str, int]], top: float = 0.0) -> tuple[Markup, float]:
-    """The names of colours, in as many lines as they need, and where they end."""
+    """Return the legend, in as many lines as it needs, and the y coordinate below it."""
     parts = []
     left = float(_LEFT)
     for name, colour in entries:
@@ -461,7 +461,7 @@ def _bar(colour: int, x: float, y: float, width: float, height: float, title: st
 
 
 def _link(address: str, name: str, inner: Markup) -> Markup:
-    """A link that the tab key skips: the table below the picture has the same ones."""
+    """Return a link that the tab key skips: the table below the chart has the same links."""
     return _element("a", inner, href=address, aria_label=name, tabindex=-1)
 
 
@@ -470,11 +470,11 @@ def _text(text: str, x: float, y: float, anchor: str) -> Markup:
 
 
 def _element(tag: str, inner: str | Markup = "", **attributes: object) -> Markup:
-    """An element; what is not markup is escaped."""
+    """Return an element. Text that is not markup is escaped."""
     given = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
     return Markup(f"<{tag}{given}>{escape(inner)}</{tag}>")
 
 
 def _n(value: float) -> str:
-    """A coordinate with one decimal."""
+    """Format a coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")

@@ -1,6 +1,6 @@
-"""What a context is made of: how many tokens of each kind, its largest items, and files that are no longer in it.
+"""The contents of a context: the tokens of each kind, the largest items, and files that are no longer in it.
 
-Agents record how many tokens a request had, not how they are distributed, so sizes of single items are estimates.
+Agents record the total tokens of a request, not their distribution, so the sizes of single items are estimates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .views import ContextView
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_OF_IMAGE = 1_500
 _MOST_MESSAGES = 4_000
-"""Messages that are measured; of a larger context, the last ones."""
+"""Maximum number of messages that are measured: the last ones of the context."""
 _MOST_ITEMS = 8
 _MOST_FILES = 20
 _LABEL = 80
@@ -33,12 +33,12 @@ _AUTHORS = {"human": PROMPTS, "model": PROSE, "subagent": OUTPUT}
 
 
 class ContextPart(msgspec.Struct, kw_only=True):
-    """Everything of one kind in a context."""
+    """All content of one kind in a context."""
 
     kind: str
     tokens: int
     share: float
-    """From 0 to 1, of everything that was measured."""
+    """Its share of all measured tokens, from 0 to 1."""
 
 
 class ContextItem(msgspec.Struct, kw_only=True):
@@ -51,27 +51,27 @@ class ContextItem(msgspec.Struct, kw_only=True):
 
 
 class GoneFile(msgspec.Struct, kw_only=True):
-    """A file that the model has seen, and no longer has."""
+    """A file that was in the context and no longer is."""
 
     path: str
     index: int
-    """The last message in which it was."""
+    """The last message that contained it."""
 
 
 class ContextContents(msgspec.Struct, kw_only=True):
-    """What some messages are made of."""
+    """The contents of some messages, by kind and size."""
 
     tokens: int
     parts: list[ContextPart]
-    """The largest first."""
+    """Largest first."""
     largest: list[ContextItem]
     files: list[str]
     is_partial: bool
-    """Whether there were too many messages to measure all."""
+    """Whether there were too many messages to measure all of them."""
 
 
 class ContextDifference(msgspec.Struct, kw_only=True):
-    """What came into a context and what left it between two points."""
+    """The messages that were added to and removed from a context between two points."""
 
     start: int
     end: int
@@ -89,13 +89,13 @@ class _Piece(NamedTuple):
 
 
 class _Measure:
-    """Measures messages in order; it knows the calls of the results it has seen."""
+    """Measures messages in order. It remembers the calls, which say what their results contain."""
 
     def __init__(self, query: SessionQuery) -> None:
         self._agent = agent_named(query.row.agent)
         self._calls: dict[str, tuple[str, list[str]]] = {}
         self.files: dict[str, int] = {}
-        """The files that were read or written, and the last message of each."""
+        """The files that were read, written or attached, with the last message of each."""
 
     def pieces(self, message: m.Message) -> Iterator[_Piece]:
         for block in message.blocks:
@@ -132,7 +132,7 @@ class _Measure:
 
 
 def measure(query: SessionQuery, indices: Iterable[int]) -> ContextContents:
-    """What some messages are made of."""
+    """Measure the contents of some messages."""
     wanted = sorted(indices)
     measured = _Measure(query)
     pieces = [
@@ -159,7 +159,7 @@ def measure(query: SessionQuery, indices: Iterable[int]) -> ContextContents:
 
 
 def gone_files(query: SessionQuery, view: ContextView, still: Iterable[str]) -> list[GoneFile]:
-    """The files in messages that have left a context, without those that are still in it."""
+    """Return the files in messages that are no longer in a context, except those in `still`."""
     left = [
         index
         for span in view.stretches
@@ -177,7 +177,7 @@ def gone_files(query: SessionQuery, view: ContextView, still: Iterable[str]) -> 
 
 
 def context_difference(query: SessionQuery, start: int, end: int) -> ContextDifference:
-    """What changed in the context from one message to another."""
+    """Compare the contexts at two messages."""
     contexts = context_index(query)
     before, after = (set(contexts.context(index).message_indices) for index in (start, end))
     return ContextDifference(
@@ -191,7 +191,7 @@ def context_difference(query: SessionQuery, start: int, end: int) -> ContextDiff
 
 
 def ranges_of(indices: Iterable[int]) -> list[IndexRange]:
-    """Consecutive indices as ranges."""
+    """Combine consecutive indices into ranges."""
     found: list[IndexRange] = []
     for index in indices:
         if found and found[-1][1] == index - 1:

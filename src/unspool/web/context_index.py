@@ -1,4 +1,4 @@
-"""What was in the model's context at any message of a session, computed from the outlines of its messages."""
+"""The model's context at any message of a session, computed from the outlines of the messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CACHED_SESSIONS = 4
 
 
 class ContextIndex:
-    """Knows what was in context at any message of one session."""
+    """Returns the context at any message of one session."""
 
     def __init__(self, store: Store, id: int, head: Session, patches: MessagePatches) -> None:
         self._session = msgspec.structs.replace(head, messages=store.messages.outlines(id, patches))
@@ -39,25 +39,25 @@ class ContextIndex:
         compactions = (*head.compaction.inherited, *head.compaction.boundaries)
         boundaries = [boundary for boundary in compactions if boundary.scope == "messages"]
         self._dropped = {
-            place: boundary.message_index
+            index: boundary.message_index
             for boundary in compactions
             if boundary.scope == "results"
-            for place in boundary.replaced_message_indices
+            for index in boundary.replaced_message_indices
         }
         self._boundaries = sorted(boundary.message_index for boundary in boundaries)
         self._gaps = sorted(self._session.find_gaps())
-        self._lost = {place for resume in head.resumes for place in resume.lost_message_indices}
+        self._lost = {index for resume in head.resumes for index in resume.lost_message_indices}
         self._summaries = {boundary.message_index: boundary.summary for boundary in boundaries}
 
     def __len__(self) -> int:
         return len(self._session.messages)
 
     def context(self, index: int) -> Context:
-        """The context at a message."""
+        """Return the context at a message."""
         return self._session.context_at(index)
 
     def view(self, index: int, tokens: int | None) -> ContextView:
-        """The context at a message, with the state of every message of the session."""
+        """Return the context at a message, with the state of every message of the session."""
         context = self.context(index)
         inside = set(context.message_indices)
         return ContextView(
@@ -68,71 +68,71 @@ class ContextIndex:
             recorded=context.recorded,
             omitted_calls=context.omitted_calls,
             made_up_results=context.made_up_results,
-            summaries=[text for place, text in sorted(self._summaries.items()) if place in inside and text],
+            summaries=[text for other, text in sorted(self._summaries.items()) if other in inside and text],
         )
 
     def _spans(self, index: int, inside: set[int]) -> list[ContextSpan]:
         path, first = self._path(index), self._session.first_part(index)
         found: list[ContextSpan] = []
-        for place in range(len(self)):
-            state = self._state(place, (first, index), inside, path)
+        for other in range(len(self)):
+            state = self._state(other, (first, index), inside, path)
             if found and found[-1].state == state:
-                found[-1].last = place
+                found[-1].last = other
             else:
-                found.append(ContextSpan(place, place, state, _REASONS[state]))
+                found.append(ContextSpan(other, other, state, _REASONS[state]))
         return found
 
     def _path(self, index: int) -> set[int]:
-        """The message, its ancestors, and the messages attached to them."""
+        """Return a message, its ancestors, and the messages attached to them."""
         tree = self._session._tree
         chain = tree.path(index)
-        return {*chain, *(side for place in chain for side in tree.sides(place))}
+        return {*chain, *(side for ancestor in chain for side in tree.sides(ancestor))}
 
-    def _state(self, place: int, reply: tuple[int, int], inside: set[int], path: set[int]) -> SpanState:
-        """The state of a message; `reply` is the first message of the response, and the one whose context it is."""
+    def _state(self, other: int, reply: tuple[int, int], inside: set[int], path: set[int]) -> SpanState:
+        """Return the state of message `other` in the context at `reply[1]`; `reply[0]` starts the same response."""
         first, index = reply
-        if place in inside:
+        if other in inside:
             return "in"
-        if place >= index:
+        if other >= index:
             return "after"
-        if place not in path and self._branches.branch_of(place) != self._branches.branch_of(index):
+        if other not in path and self._branches.branch_of(other) != self._branches.branch_of(index):
             return "rewound"
-        here, there = self._session.messages[index].reply, self._session.messages[place].reply
-        if place >= first or (there is not None and there == here):
+        own_reply, other_reply = self._session.messages[index].reply, self._session.messages[other].reply
+        if other >= first or (other_reply is not None and other_reply == own_reply):
             return "reply"
-        if place not in path:
-            # The log has it before messages that it follows.
+        if other not in path:
+            # It comes later in the conversation, although it is earlier in the log.
             return "after"
-        if self._dropped.get(place, index) < index:
+        if self._dropped.get(other, index) < index:
             return "dropped"
-        cleared, compacted = _next(self._clears, place), _next(self._boundaries, place + 1)
+        cleared, compacted = _next(self._clears, other), _next(self._boundaries, other + 1)
         if cleared < min(index, compacted):
             return "cleared"
         if compacted <= index:
             return "summarised"
-        return "gap" if _next(self._gaps, place + 1) <= index and place not in self._lost else "unsent"
+        return "gap" if _next(self._gaps, other + 1) <= index and other not in self._lost else "unsent"
 
 
-def _next(places: list[int], after: int) -> int:
-    """The first of some places that is not before another."""
-    found = bisect_left(places, after)
-    return places[found] if found < len(places) else 1 << 62
+def _next(indices: list[int], start: int) -> int:
+    """Return the first of some sorted indices that is `start` or later; a very large number if there is none."""
+    found = bisect_left(indices, start)
+    return indices[found] if found < len(indices) else 1 << 62
 
 
 # --- contexts of a session in the store ------------------------------------------------------------------------------
 
 _cache: dict[str, ContextIndex] = {}
-"""The indexes used last, by the version of their session."""
+"""The most recently used indexes, by the version of their session."""
 
 
 def context_view(query: SessionQuery, index: int) -> ContextView:
-    """What was in the model's context before a message, and why other messages were not."""
+    """Return what was in the model's context before a message, and why other messages were not."""
     message = query.message(index)
     return context_index(query).view(index, query.request_tokens(message))
 
 
 def context_index(query: SessionQuery) -> ContextIndex:
-    """The index of a session; the last few are cached."""
+    """Return the index of a session; the last few are cached."""
     version = query.version()
     found = _cache.pop(version, None)
     if found is None:

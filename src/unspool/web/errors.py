@@ -20,7 +20,7 @@ CODES = {
     400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
     421: "refused", 503: "unavailable",
 }  # fmt: skip
-"""What a program can distinguish, by status. Exceptions with a `code` of their own are more precise."""
+"""Error codes for programs, by status. Exceptions with a `code` attribute are more precise."""
 _TITLES = {400: "Invalid request", 401: "Access denied", 403: "Access denied", 404: "Not found", 405: "Not allowed"}
 _STATUSES: tuple[tuple[type[UnspoolError], int], ...] = (
     (NotFoundError, 404), (ConflictError, 409), (UsageError, 400), (AmbiguousError, 400), (UnspoolError, 503),
@@ -28,7 +28,7 @@ _STATUSES: tuple[tuple[type[UnspoolError], int], ...] = (
 
 
 class ErrorDetail(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What went wrong."""
+    """An error, for people and programs."""
 
     code: str
     message: str
@@ -42,7 +42,7 @@ class ErrorBody(msgspec.Struct, kw_only=True):
 
 
 class InvalidRequestError(UsageError):
-    """An invalid request, with what to ask instead."""
+    """An invalid request, with advice on how to correct it."""
 
     def __init__(self, message: str, advice: str) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class ErrorReply(NamedTuple):
 
 
 def describe(error: Exception) -> ErrorReply:
-    """The status and the message for an exception."""
+    """Return the status and the message for an exception."""
     if isinstance(error, UnspoolError):
         status = next(status for kind, status in _STATUSES if isinstance(error, kind))
         return ErrorReply(status, str(error), getattr(error, "advice", None), code=getattr(error, "code", None))
@@ -71,9 +71,9 @@ def describe(error: Exception) -> ErrorReply:
 
 def _describe_http(error: HTTPException) -> ErrorReply:
     if error.status_code == 404:
-        return ErrorReply(404, "There is nothing at this address. See /api/openapi.json for what there is.")
+        return ErrorReply(404, "There is nothing at this address. See /api/openapi.json for the endpoints of the API.")
     if error.status_code == 405:
-        # The framework answers OPTIONS everywhere.
+        # The framework handles OPTIONS on all routes.
         given = (error.headers or {}).get("allow", "GET").split(", ")
         allowed = ", ".join(sorted(method for method in given if method != "OPTIONS"))
         return ErrorReply(405, f"Method not allowed. Use {allowed}.", headers={"allow": allowed})
@@ -92,7 +92,7 @@ def on_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]
 
 
 def error_json(status: int, message: str, advice: str | None = None, code: str | None = None) -> bytes:
-    """The body of an error response of the API."""
+    """Return the body of an error response of the API."""
     code = code or CODES.get(status) or ("bad_request" if status < 500 else "fault")
     return msgspec.json.encode(ErrorBody(error=ErrorDetail(code=code, message=message, advice=advice)))
 

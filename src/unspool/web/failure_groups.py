@@ -1,4 +1,4 @@
-"""Failures that are the same but for numbers, paths and the like: by command and message."""
+"""Groups of failures with the same command and message, apart from numbers, paths and other variable parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..store.filters import EventFilter
 from ..store.rows import EventRow, SessionRow
 
 MOST_FAILURES = 1000
-"""The most recent ones are grouped: for each, its call has to be read."""
+"""Only the most recent failures are grouped, because the call of each has to be read."""
 _WIDTH = 160
 _CHANGING_DIRECTORY = re.compile(r"\s*cd\s+(?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;)\s*")
 _VARIABLE = re.compile(
@@ -27,13 +27,13 @@ _VARIABLE = re.compile(
     |(?P<number>\d+(?:[.,:]\d+)*)""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""What differs between failures of the same kind."""
+"""The parts that differ between failures of the same kind."""
 _TELLING = re.compile(
     r"error|exception|fail|fatal|panic|denied|not found|no such|cannot|can't|invalid|refused|unknown|missing|timed out",
     re.IGNORECASE,
 )
 _PYTEST = re.compile(r"E\s{3,}")
-"""What pytest puts before the lines of an error."""
+"""The prefix of the lines of an error in the output of pytest."""
 _STATUS = re.compile(r"(?:error: )?(?:exit code|process exited with code|command failed)[^a-z]*", re.IGNORECASE)
 """A line that says that something failed, but not what."""
 
@@ -42,7 +42,7 @@ class FailureGroup(msgspec.Struct, kw_only=True):
     """Failures with the same command and message."""
 
     command: str
-    """The command without what differs, or the tool; empty where no call failed."""
+    """The command without its variable parts, or the tool; empty if it was not a call that failed."""
     message: str
     count: int = 0
     last_at: datetime | None = None
@@ -51,7 +51,7 @@ class FailureGroup(msgspec.Struct, kw_only=True):
     """The message of the latest such failure in each session."""
 
     def add(self, row: EventRow) -> None:
-        """Add a failure; they come with the most recent first."""
+        """Add a failure. Failures must be added from the most recent to the oldest."""
         self.count += 1
         self.last_at = self.last_at or row.timestamp
         self.sessions.setdefault(row.session.id, row.session)
@@ -59,11 +59,11 @@ class FailureGroup(msgspec.Struct, kw_only=True):
 
 
 class FailureGroups(msgspec.Struct, kw_only=True):
-    """The groups, the largest first."""
+    """Groups of failures, largest first."""
 
     groups: list[FailureGroup]
     grouped: int
-    """How many failures are in them."""
+    """The number of failures in the groups."""
     total: int
 
 
@@ -86,14 +86,14 @@ def group_failures(store: Store, filter: EventFilter) -> FailureGroups:
 
 
 def normal_command(command: str) -> str:
-    """A command without what differs between its uses."""
+    """Return a command without the parts that differ between its uses."""
     lines = [line for line in command.strip().splitlines() if line.strip()]
     first = _CHANGING_DIRECTORY.sub("", lines[0]) if lines else ""
     return one_line(_without_variables(first) + (" …" if len(lines) > 1 else ""), _WIDTH)
 
 
 def normal_message(text: str) -> str:
-    """The line of an error that says most, without what differs between occurrences."""
+    """Return the most informative line of an error, without the parts that differ between occurrences."""
     lines = [_PYTEST.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     said = [line for line in lines if not _STATUS.fullmatch(line)] or lines
     telling = [line for line in said if _TELLING.search(line)]
@@ -110,7 +110,7 @@ def _without_variables(text: str) -> str:
 
 
 class _Session(msgspec.Struct, frozen=True):
-    """A session as it was when its calls were read."""
+    """A session, in the state in which its calls were read."""
 
     location: str
     id: int
@@ -124,7 +124,7 @@ _MOST_KNOWN = 2000
 
 
 def _commands(store: Store, rows: Iterable[EventRow]) -> dict[str, str]:
-    """The commands of calls that failed in one session, by the id of the call."""
+    """Return the commands of calls that failed in one session, by the id of the call."""
     failures = [msgspec.json.decode(row.event, type=m.Failure) for row in rows]
     wanted = {failure.tool_use_id for failure in failures if failure.tool_use_id is not None}
     session = next(iter(rows)).session if failures else None

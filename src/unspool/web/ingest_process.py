@@ -13,14 +13,14 @@ import msgspec
 from ..store.locate import STORE_VARIABLE
 
 _PAUSES = (0.5, 1, 2, 5, 10, 30)
-"""Seconds before a restart, growing while the process keeps ending without a report."""
+"""Seconds before a restart. They increase while the process keeps exiting without a report."""
 _END_SECONDS = 10
-"""Time to finish a transaction, also on a busy machine."""
+"""Time to finish a transaction, even on a busy machine."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class IngestProcess:
-    """Runs the process that reads the agents' files. It ends together with this one, because its input does."""
+    """Runs the process that reads the agents' files. It exits when this process does, because its input ends."""
 
     def __init__(
         self, arguments: list[str], on_report: Callable[[dict[str, Any]], None], store: str | None = None
@@ -47,9 +47,9 @@ class IngestProcess:
             await self._end()
 
     async def _run_once(self) -> bool:
-        """Start the process and wait until it ends. Returns whether it reported anything."""
+        """Start the process and wait until it exits. Returns whether it reported anything."""
         pipe = asyncio.subprocess.PIPE
-        # Ctrl-C in a terminal goes to the whole process group. The child ends because its input does.
+        # Ctrl-C in a terminal goes to the whole process group. The child is not in it, and exits when its input ends.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command, stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True, env=self._environment
         )

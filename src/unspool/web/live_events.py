@@ -1,6 +1,6 @@
-"""Changes of the store as server-sent events: what the ingest process writes is streamed to all open pages.
+"""Changes to the store as server-sent events: what the ingest process writes is streamed to all open pages.
 
-A change is read and encoded once for all clients that see it in the same form.
+A change is read and encoded once for all clients that receive it in the same form.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _decode = msgspec.json.Decoder(dict[str, object]).decode
 _log = logging.getLogger("unspool.web")
 
 RenderEntries = Callable[[SessionQuery, int, int], list[LiveEntry]]
-"""Renders the entries that new messages add to a page, from a first message to one before a last."""
+"""Renders the entries that new messages add to a page, given the first message and the one after the last."""
 
 
 class LiveEvents:
-    """Streams changes of the store. It belongs to one event loop."""
+    """Streams changes to the store. Can only be used in one event loop."""
 
     def __init__(self, pool: StorePool, render: RenderEntries) -> None:
         self._pool = pool
         self._render = render
-        # Each client with the numbers of the sessions whose entries it wants as HTML.
+        # The subject of a client: the numbers of the sessions whose entries it receives as HTML.
         self._clients: Clients[frozenset[int]] = Clients(
             lambda seq: _resync(seq, "too many changes at once"), _QUEUE_SIZE
         )
@@ -75,7 +75,7 @@ class LiveEvents:
                 await self._publish_new()
             except Exception as error:
                 # The store is unavailable; try again in a moment.
-                _log.warning("live updates come late: %s", error)
+                _log.warning("live updates are delayed: %s", error)
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _publish_new(self) -> None:
@@ -85,11 +85,11 @@ class LiveEvents:
 
     async def _publish(self, row: Change) -> None:
         frames: dict[bool, Frame] = {}
-        # Clients may connect while a frame is made, also some that need the other one.
+        # Clients may connect while a frame is created, including some that need the other one.
         while missing := {row.session in client.subject for client in self._clients} - frames.keys():
             for is_watched in missing:
                 frames[is_watched] = await self._frame_of(row, is_watched)
-        # In one step: whoever connects before it is sent the change, whoever connects later reads it from the log.
+        # Nothing is awaited here: a client that connects earlier is sent the change, a later one reads it from the log.
         for client in self._clients:
             client.put(frames[row.session in client.subject])
         self._sent = row.seq
@@ -100,7 +100,7 @@ class LiveEvents:
         except Exception as error:
             # If the whole store is unavailable, this fails as well, and the change is sent later.
             await self._pool.run(_last_seq)
-            # Otherwise it is this session. It must not hold up the changes of all others.
+            # Otherwise only this session is affected. It must not block the changes of all others.
             _log.warning("change %d, %s of session %s, cannot be shown: %s", row.seq, row.kind, row.session, error)
             return _resync(row.seq, "a change cannot be shown")
 
@@ -112,7 +112,7 @@ class LiveEvents:
             client.put(frame)
 
     async def watch(self, since: int | None, keys: Iterable[str]) -> AsyncIterator[bytes]:
-        """Stream all changes after a number, then new ones as they come; those of sessions in `keys` with HTML."""
+        """Stream all changes after `since`, then new ones as they arrive; those of sessions in `keys` with HTML."""
         await self._ready.wait()
         watched = frozenset(await self._pool.run(_ids_of, list(keys)))
         if self._clients.is_closed:
@@ -177,7 +177,7 @@ def _frame_of(store: Store, row: Change, render: RenderEntries | None) -> Frame:
 
 
 def event_of(store: Store, row: Change, render: RenderEntries | None = None) -> LiveEvent:
-    """A change, completed with the current state of what it is about."""
+    """Return a change as an event, completed with the current state of its session."""
     session = store.sessions.get(row.session) if row.session is not None else None
     facts = _decode(row.data)
     known = {name: value for name, value in facts.items() if name in LiveEvent.__struct_fields__}
@@ -201,7 +201,7 @@ def _complete(event: LiveEvent, query: SessionQuery, render: RenderEntries | Non
 
 def _add_messages(event: LiveEvent, query: SessionQuery, first: int, last: int, render: RenderEntries | None) -> None:
     path = query.path()
-    # More messages may have been appended since, so the length of the path does not say where these are on it.
+    # More messages may have been appended since, so their position does not follow from the length of the path.
     event.pages, event.trail_length, event.position = query.pages(), len(path), path.position_of(first)
     if last - first > _MOST_MESSAGES:
         return

@@ -1,8 +1,8 @@
-"""The address that takes the token and logs a browser in.
+"""The login page: accepts the token and logs a browser in.
 
 A browser gets two secrets. The cookie lets it read. Browsers send it to every port of a host name, so it is bound to a
-random host name that other servers do not have. The key is kept in the browser's storage, which belongs to one port,
-and only scripts of this server can send it: every request that acts needs it.
+random host name that other servers do not have. The key is stored in the browser's storage, which belongs to one port,
+so only scripts of this server can send it. Every request that acts needs the key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .raw_requests import MCP, MalformedRequestError, RawRequest, Receive, read_
 from .settings import OPEN
 
 PROBE = "/open/probe"
-"""Shows a browser that it can reach the server under another host name."""
+"""Requested by the login page to check that the browser can reach the server under another host name."""
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _SCRIPT = assets()["login.js"].data.decode()
 _SCRIPT_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
@@ -35,7 +35,7 @@ _INVALID = "Invalid token. Open the link printed by `unspool serve --link`."
 
 
 class Reply(NamedTuple):
-    """A response that no route makes."""
+    """A response that is sent before routing."""
 
     status: int
     body: bytes = b""
@@ -44,23 +44,23 @@ class Reply(NamedTuple):
 
 
 class _LoginBody(msgspec.Struct, kw_only=True):
-    """What the script of the page sends."""
+    """The request body that the script of the page sends."""
 
     token: str
 
 
 def message_reply(request: RawRequest | None, status: int, message: str, *, is_api: bool = False) -> Reply:
-    """A message, as JSON for programs and as a page elsewhere."""
+    """Return a message, as JSON for programs and as a page for people."""
     if is_api or (request is not None and (request.path.startswith(("/api", MCP)) or request.is_acting)):
         return Reply(status, error_json(status, message), "application/json")
-    # After a link from another site the browser sends the cookie only with the second request.
+    # After a link from another site, the browser only sends the cookie with the second request.
     again = '<p><a href="">Try again</a></p>' if status == 401 else ""
     page = f"{_HEAD}<body><main><h1>unspool</h1><p>{escape(message)}</p>{again}</main></body></html>"
     return Reply(status, page.encode())
 
 
 class LoginPage:
-    """Answers requests to `OPEN`."""
+    """Handles requests to `OPEN`."""
 
     def __init__(self, access: Access, cookie: str, port: int) -> None:
         """`cookie` is the name of the cookie."""
@@ -69,7 +69,7 @@ class LoginPage:
         self._port = port
 
     async def reply(self, request: RawRequest, receive: Receive, uid: int | None, is_logged_in: bool) -> Reply:
-        """Show the page, or log in a browser of a user, if it is known which."""
+        """Show the page, or log the browser in; `uid` is the user it belongs to, if known."""
         if request.method == "POST":
             return await self._log_in(request, receive, uid)
         target = _target(request.first("next"))
@@ -83,7 +83,7 @@ class LoginPage:
 
     def _page(self, request: RawRequest, token: str, target: str) -> Reply:
         own = self._own_address(request)
-        # Without scripts a browser can read, and nothing else.
+        # Without scripts, a browser can only read.
         without_script = f"{OPEN}?{urlencode({'token': token, 'next': target, 'reading': 1})}"
         page = (
             f'{_HEAD}<noscript><meta http-equiv=refresh content="0; url={escape(without_script)}"></noscript>'
@@ -98,13 +98,13 @@ class LoginPage:
         return Reply(200, page.encode(), headers=headers)
 
     def _own_address(self, request: RawRequest) -> str:
-        """Where the browser should log in: at the name that is ours alone, if it uses one that all servers here share.
+        """Return the address at which to log in: our own host name, if the request uses one that all servers share.
 
-        A browser on another computer would look for that name on its own computer.
+        Otherwise empty: a browser on another computer would look for our host name on its own computer.
         """
         name, _, _ = request.host.rpartition(":")
         if request.is_encrypted:
-            return ""  # No certificate is for that name.
+            return ""  # No certificate covers that name.
         return f"http://{self._access.host_name}:{self._port}" if name in LOOPBACK_NAMES else ""
 
     async def _log_in(self, request: RawRequest, receive: Receive, uid: int | None) -> Reply:
@@ -118,7 +118,7 @@ class LoginPage:
         if login is None:
             return message_reply(request, 401, _INVALID)
         answer = msgspec.json.encode({"key": login.key})
-        # A cookie from an encrypted connection must never be sent over one that is not.
+        # A cookie from an encrypted connection must never be sent over an unencrypted one.
         is_secure = request.headers.get("origin", "").lower().startswith("https://")
         cookie = self._set_cookie(login, "; Secure" if is_secure else "")
         return Reply(200, answer, "application/json", (cookie, (b"cache-control", b"no-store")))
@@ -132,7 +132,7 @@ class LoginPage:
 
 
 def probe_reply() -> Reply:
-    """Nothing, readable by every page."""
+    """Return an empty response that pages of every origin can read."""
     return Reply(204, headers=((b"cross-origin-resource-policy", b"cross-origin"), (b"cache-control", b"no-store")))
 
 
@@ -141,6 +141,6 @@ def _redirect(target: str, *headers: tuple[bytes, bytes]) -> Reply:
 
 
 def _target(given: str) -> str:
-    """An address of this server, whatever was given."""
+    """Return the given address if it is on this server, and the start page otherwise."""
     is_local = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
     return given if is_local else "/"

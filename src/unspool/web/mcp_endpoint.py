@@ -1,4 +1,4 @@
-"""The address of the MCP server, for agents that are given an address instead of a command."""
+"""The HTTP endpoint of the MCP server, for agents that are configured with an address instead of a command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class McpEndpoint:
-    """Starts the MCP server with the first request: its packages take long to load, and are an extra."""
+    """Starts the MCP server on the first request: its packages are optional and slow to load."""
 
     def __init__(self, pool: StorePool, settings: Settings) -> None:
         self._pool = pool
@@ -34,7 +34,7 @@ class McpEndpoint:
         self._lock = asyncio.Lock()
 
     async def server(self) -> HttpServer:
-        """The server. Raises MissingExtraError."""
+        """Return the server, after starting it if necessary. Raises MissingExtraError."""
         async with self._lock:
             if self._server is None:
                 self._server = await self._start()
@@ -57,7 +57,7 @@ class McpEndpoint:
 
 
 def _processes(client: Address | None, server: Address | None) -> tuple[int, ...]:
-    """The process at the other end of a connection, and those that it was started by; empty if it is not known."""
+    """Return the process at the other end of a connection and its ancestors; empty if it is not known."""
     peer = find_peer(client, server)
     holders = holders_of_socket(peer.inode) if isinstance(peer, Peer) else iter(())
     return tuple(pid for holder in holders for pid in ancestry(holder))
@@ -65,7 +65,7 @@ def _processes(client: Address | None, server: Address | None) -> tuple[int, ...
 
 @asgi(MCP, copy_scope=True)
 async def mcp_endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-    """Pass a request on. Nothing is sent without being asked for, so that there is nothing to get or to delete."""
+    """Pass a request to the MCP server. It is stateless, so there is no stream to GET and no session to DELETE."""
     if scope.get("method") != "POST":
         await _respond(send, 405, error_json(405, "Method not allowed. Use POST."), (b"allow", b"POST"))
         return

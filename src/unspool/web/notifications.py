@@ -1,7 +1,7 @@
-"""Notifications about running agents: which events are worth one, and who gets it by Web Push.
+"""Notifications about running agents: the events that cause one, and the browsers that receive it by Web Push.
 
-The text says that an agent needs a person, is done or has failed, in which session and project; never what it wants to
-do. It is encrypted for the browser, so that the push service cannot read it.
+The text says that an agent needs a person, is done or has failed, and in which session and project, but never what the
+agent is about to do. It is encrypted for the browser, so that the push service cannot read it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _log = logging.getLogger("unspool.web")
 
 
 class AgentNotification(msgspec.Struct, kw_only=True, frozen=True):
-    """What a notification says."""
+    """The content of a notification."""
 
     title: str
     body: str
     tag: str
-    """Notifications with the same tag replace each other, in all tabs and on all paths."""
+    """Notifications with the same tag replace each other, from all tabs and from Web Push."""
     url: str
 
 
-class _Kept(msgspec.Struct, kw_only=True):
+class _PushFile(msgspec.Struct, kw_only=True):
     """The contents of the file."""
 
     private: str
@@ -55,13 +55,13 @@ async def _no_title(_agent: str, _session: str | None) -> None:
 
 
 def run_name(title: str | None, agent: str, folder: str) -> str:
-    """What a notification calls a run: the title of its session as lists show it, the agent and the project."""
-    place = f"{agent_named(agent).info.title} in {Path(folder).name}"
-    return f"{title} · {place}" if title else place
+    """Return the name of a run in notifications: the title of its session as in lists, the agent and the project."""
+    agent_and_project = f"{agent_named(agent).info.title} in {Path(folder).name}"
+    return f"{title} · {agent_and_project}" if title else agent_and_project
 
 
 def notification_of(event: dict[str, Any], name: str) -> AgentNotification | None:
-    """The notification for an event of a run with this name; None if nobody waits for it."""
+    """Return the notification for an event of a run with this name; None if the event needs none."""
     run, kind = event["run"], event["kind"]
     if kind == "asked":
         title, tag = "An agent needs you", f"asked-{event['question'].request.id}"
@@ -78,7 +78,7 @@ _TURN_TITLES = {"completed": "An agent is done", "failed": "An agent has failed"
 
 
 class PushNotifier:
-    """The browsers that are notified by Web Push. Its `on_event` watches a supervisor."""
+    """Notifies browsers by Web Push. Pass its `on_event` to `Supervisor.watch`."""
 
     def __init__(
         self,
@@ -93,42 +93,42 @@ class PushNotifier:
         self._run_of = run_of
         self._send = send
         self._title_of = title_of
-        self._kept: _Kept | None = None
+        self._file: _PushFile | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def public_key(self) -> str:
-        """The key that browsers need to subscribe. Raises MissingExtraError without the packages for it."""
+        """Return the key that browsers need to subscribe. Raises MissingExtraError if packages are missing."""
         from .web_push import public_key
 
         return public_key(self._loaded().private)
 
     def subscribe(self, subscription: PushSubscription) -> None:
-        """Notify a browser from now on."""
+        """Start to notify a browser."""
         from .web_push import check
 
         check(subscription)
-        kept = self._loaded()
-        others = [one for one in kept.subscriptions if one["endpoint"] != subscription.endpoint]
-        kept.subscriptions = [*others, msgspec.to_builtins(subscription)][-MOST_SUBSCRIPTIONS:]
-        self._save(kept)
+        file = self._loaded()
+        others = [one for one in file.subscriptions if one["endpoint"] != subscription.endpoint]
+        file.subscriptions = [*others, msgspec.to_builtins(subscription)][-MOST_SUBSCRIPTIONS:]
+        self._save(file)
 
     def unsubscribe(self, endpoint: str) -> None:
-        """Notify a browser no longer."""
-        kept = self._loaded()
-        kept.subscriptions = [one for one in kept.subscriptions if one["endpoint"] != endpoint]
-        self._save(kept)
+        """Stop notifying a browser."""
+        file = self._loaded()
+        file.subscriptions = [one for one in file.subscriptions if one["endpoint"] != endpoint]
+        self._save(file)
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Send a notification, if an event is worth one and a device has subscribed."""
+        """Send a notification if an event needs one and any browser has subscribed."""
         if event["kind"] not in ("asked", "turn_ended", "state") or not self._path.exists():
             return
         try:
             run = self._run_of(event["run"])
-            is_worth_it = notification_of(event, "") is not None
+            is_needed = notification_of(event, "") is not None
             subscriptions = self._loaded().subscriptions
         except UnspoolError:
-            return  # The run of an earlier server, or the packages are no longer installed.
-        if is_worth_it and subscriptions:
+            return  # It is a run of an earlier server, or the packages are no longer installed.
+        if is_needed and subscriptions:
             task = asyncio.get_running_loop().create_task(self._send_all(event, run, list(subscriptions)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -156,24 +156,24 @@ class PushNotifier:
         elif status >= 400:
             _log.warning("The push service of %s rejected a notification with status %d", subscription.who, status)
 
-    def _loaded(self) -> _Kept:
-        if self._kept is None:
+    def _loaded(self) -> _PushFile:
+        if self._file is None:
             try:
-                self._kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+                self._file = msgspec.json.decode(self._path.read_bytes(), type=_PushFile)
             except (OSError, msgspec.DecodeError):
                 from .web_push import new_private_key
 
-                self._kept = _Kept(private=new_private_key())
-        return self._kept
+                self._file = _PushFile(private=new_private_key())
+        return self._file
 
-    def _save(self, kept: _Kept) -> None:
-        replace_private(self._path, msgspec.json.encode(kept))
+    def _save(self, file: _PushFile) -> None:
+        replace_private(self._path, msgspec.json.encode(file))
 
 
 def push_key(notifier: PushNotifier | None) -> tuple[str | None, str | None]:
-    """The public key for Web Push, or why there is none."""
+    """Return the public key for Web Push, or the reason why there is none."""
     if notifier is None:
-        return None, "This server runs no agents."
+        return None, "Running agents is disabled on this server."
     try:
         return notifier.public_key(), None
     except MissingExtraError as error:

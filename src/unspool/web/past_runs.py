@@ -1,4 +1,4 @@
-"""Runs of servers that have ended, from the run log: how each ended, and what was going to happen next."""
+"""Ended runs from the run log: how each ended, the text that was cut off, and the approval requests left open."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..runs.supervisor import KILLED
 from ..store.run_log import LogEntry, RunLog
 
 _LOG_ENTRIES = 2000
-"""Entries of the run log that are searched."""
+"""The number of latest entries of the run log that are read."""
 _LONGEST_ACTION = 4000
 
 
 class PastRun(msgspec.Struct, kw_only=True):
-    """A run of a server that has ended."""
+    """A run that has ended, as recorded in the run log."""
 
     id: str
     agent: str
@@ -28,13 +28,13 @@ class PastRun(msgspec.Struct, kw_only=True):
     ended_at: datetime
     reason: str
     cut_off: LiveText | None = None
-    """What the model was writing when its turn ended."""
+    """The text that the model was writing when its turn ended."""
     asking: list[OpenRequest] = []
-    """What the agent was asking when the server ended or was killed."""
+    """The approval requests that were open when the run ended."""
 
     @property
     def server_was_killed(self) -> bool:
-        """Whether the run ended with a server that had no time to stop it."""
+        """Whether the run ended because its server was killed."""
         return self.reason == KILLED
 
     @property
@@ -52,7 +52,7 @@ class _AskedFacts(msgspec.Struct):
 
 
 def past_runs(log: RunLog) -> list[PastRun]:
-    """Ended runs in the run log, the latest first."""
+    """Return the ended runs in the run log, latest first."""
     started: dict[str, dict[str, Any]] = {}
     asking: dict[str, dict[str, OpenRequest]] = {}
     ended: dict[str, PastRun] = {}
@@ -62,7 +62,7 @@ def past_runs(log: RunLog) -> list[PastRun]:
         elif entry.kind in ("run.started", "session", "cut_off"):
             started.setdefault(entry.run, {}).update(msgspec.json.decode(entry.data))
         elif entry.kind == "taken_up":
-            # What comes after it is another reply.
+            # Text after this belongs to another reply.
             started.get(entry.run, {}).pop("text", None)
         elif entry.kind == "run.ended" and entry.run in started:
             open_requests = list(asking.get(entry.run, {}).values())

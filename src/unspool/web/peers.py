@@ -1,7 +1,7 @@
-"""Which process of this computer sent a request, as far as the system can say: Linux knows the owner of a connection.
+"""Finds the process on this computer that sent a request, if the system can tell: Linux knows who owns a connection.
 
-Programs of the same user can read the token, and the agents that unspool runs are such programs. An agent that sends
-requests, by itself or because of what it has read, is recognised here and cannot decide about itself.
+Programs of the same user can read the token, including the agents that unspool runs. An agent that sends requests, on
+its own or because of something it has read, is recognised here, so that it cannot approve its own actions.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Peer(NamedTuple):
 
 
 class _PeerIsGone:
-    """The other end has been closed already: it can neither be identified nor read the answer."""
+    """The other end has already been closed: it can neither be identified nor receive the response."""
 
 
 PEER_IS_GONE = _PeerIsGone()
 FoundPeer: TypeAlias = Peer | _PeerIsGone | None
-"""None: it is on another computer, or the system does not say."""
+"""None if the peer is on another computer, or the system cannot identify it."""
 
 
 class _Connection(NamedTuple):
-    """A row of the table."""
+    """A row of a table of connections."""
 
     local: Address
     remote: Address
@@ -47,7 +47,7 @@ class _Connection(NamedTuple):
 
 
 def find_peer(client: Address | None, server: Address | None) -> FoundPeer:
-    """The other end of a connection."""
+    """Find the other end of a connection."""
     if client is None or server is None or not _is_loopback(client[0]):
         return None
     try:
@@ -58,10 +58,10 @@ def find_peer(client: Address | None, server: Address | None) -> FoundPeer:
 
 
 def find_in_tables(client: Address, server: Address) -> FoundPeer:
-    """The other end of a connection, where the kernel answers no questions about single ones."""
+    """Find the other end of a connection in the kernel's tables, if the kernel cannot look up single sockets."""
     rows = list(_connections(client[1], server[1]))
     if not any(row.state == _LISTENING for row in rows):
-        # Without our own socket in it, the table says nothing about this connection.
+        # If even our own socket is missing, the tables say nothing about this connection.
         return None
     ends = (row for row in rows if row.local == client and row.remote == server and row.inode)
     return next((Peer(row.uid, row.inode) for row in ends), PEER_IS_GONE)
@@ -80,7 +80,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _connections(client_port: int, server_port: int) -> Iterator[_Connection]:
-    """The rows of a connection's two ends, and of sockets that listen on the port of the server."""
+    """Yield the rows of a connection's two ends, and of sockets that listen on the port of the server."""
     ends = (f":{client_port:04X} ", f":{server_port:04X} ")
     for table in _TABLES:
         with suppress(OSError), (PROC / "net" / table).open() as file:
@@ -94,7 +94,7 @@ def _connections(client_port: int, server_port: int) -> Iterator[_Connection]:
 
 
 def _address(text: str) -> Address:
-    """An address as the kernel prints it: words of four bytes in the byte order of the machine."""
+    """Parse an address as the kernel prints it: words of four bytes in the byte order of the machine."""
     host, _, port = text.partition(":")
     words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
     found = ip_address(b"".join(words))

@@ -12,7 +12,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::", "")
 
 
 def phone_link(settings: Settings, token: str) -> str:
-    """The link for another device. Raises UsageError if only this computer can reach the server."""
+    """Return the link for another device. Raises UsageError if only this computer can reach the server."""
     if settings.public_url is not None:
         base = settings.public_url.rstrip("/")
     else:
@@ -27,14 +27,14 @@ def phone_link(settings: Settings, token: str) -> str:
 
 
 def qr_text(link: str) -> str:
-    """A QR code for a terminal."""
+    """Return a QR code for a terminal."""
     out = io.StringIO()
     _qr_code(link).terminal(out, compact=True)
     return out.getvalue()
 
 
 def qr_image(link: str) -> str:
-    """A QR code as an image in a `data:` address."""
+    """Return a QR code as an image in a `data:` address."""
     image: str = _qr_code(link).svg_data_uri(scale=5, border=3, light="#fff")
     return image
 

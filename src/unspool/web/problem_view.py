@@ -1,4 +1,4 @@
-"""What a page says about problems in the files of a session: the damage, and what is only unusual."""
+"""The problems in the files of a session, as its page shows them: damage, and what is only unusual."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class ProblemSummary(msgspec.Struct, kw_only=True):
     """Some problems of a session."""
 
     kinds: list[str]
-    """How many of each kind, in words."""
+    """The number of problems of each kind, as text."""
     href: str
-    """Leads to the first one in the transcript."""
+    """The link to the first one in the transcript."""
 
 
 class ProblemsView(msgspec.Struct, kw_only=True):
     """All problems of a session."""
 
     damage: ProblemSummary | None
-    """What was lost or changed."""
+    """Problems by which something was lost or changed."""
     notes: ProblemSummary | None
-    """What is unusual in files that are intact."""
+    """Unusual records in intact files."""
     doubts: list[int]
     """Messages whose context is contradicted by the size of their request."""
 
 
 def problems_view(query: SessionQuery, branch: int) -> ProblemsView:
-    """What the page of a branch says about problems."""
+    """Summarize the problems of a session for the page of a branch."""
     numbered = [
         (number, problem)
         for number, problem in enumerate(query.head.problems)

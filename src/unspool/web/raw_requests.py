@@ -1,4 +1,4 @@
-"""Requests as they arrive, before any route sees them: their headers, and what makes them malformed."""
+"""Parses requests before routing, and rejects malformed ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONLY_ONCE = ("host", "origin", "authorization")
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 MCP = "/mcp"
-"""The address at which agents ask about earlier sessions. Its requests have bodies, but change nothing."""
+"""The path of the MCP server. Its requests use POST, but change nothing."""
 
 Scope = Any
 Receive = Any
@@ -25,11 +25,11 @@ Send = Any
 
 
 class MalformedRequestError(ValueError):
-    """No browser and no correct program sends this."""
+    """The request is malformed: no browser or correct program would send it."""
 
 
 class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What access depends on."""
+    """The parts of a request that access control needs."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The host of the `Origin` header, "null" if it has none."""
     headers: dict[str, str]
     is_encrypted: bool
-    """Whether this server received it over TLS; a proxy may have."""
+    """Whether this server received it over TLS. If not, a proxy may have."""
     client: tuple[str, int] | None
     server: tuple[str, int] | None
 
@@ -50,11 +50,11 @@ class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.method not in _SAFE_METHODS and self.path != MCP
 
     def first(self, name: str) -> str:
-        """The first value of a parameter in the address, or an empty string."""
+        """Return the first value of a query parameter, or an empty string."""
         return self.query.get(name, [""])[0]
 
     def cookie(self, name: str) -> str:
-        """The value of a cookie, or an empty string."""
+        """Return the value of a cookie, or an empty string."""
         try:
             found = SimpleCookie(self.headers.get("cookie", "")).get(name)
         except CookieError:
@@ -69,7 +69,7 @@ class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_request(scope: Scope) -> RawRequest:
-    """Read the parts of a request. Raises MalformedRequestError."""
+    """Parse a request. Raises MalformedRequestError."""
     headers = _headers(scope["headers"])
     host = headers.get("host", "").lower()
     if not _HOST_PATTERN.fullmatch(host):
@@ -94,7 +94,7 @@ def parse_request(scope: Scope) -> RawRequest:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:
-    """The body of a request. Raises MalformedRequestError if it is longer than `limit` or incomplete."""
+    """Read the body of a request. Raises MalformedRequestError if it is longer than `limit` or incomplete."""
     body = b""
     while True:
         message = await receive()

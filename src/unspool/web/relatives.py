@@ -1,4 +1,4 @@
-"""The sessions next to a session: the ones it follows from, and those that follow from it."""
+"""The sessions directly related to a session: those it originates from, and those that originate from it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 
 _MOST = 5
-"""Sessions that are listed after a session."""
+"""Maximum number of sessions in `Relatives.after`."""
 
 
 class Relative(msgspec.Struct, kw_only=True):
-    """A session next to another one, and how they are connected."""
+    """A session directly related to another one, and the relation."""
 
     name: str
     row: SessionRow | None
-    """None: the session is not in the store."""
+    """None if the session is not in the store."""
     edge: LineageEdge
 
 
 class Relatives(msgspec.Struct, kw_only=True):
-    """The sessions next to a session, except sub-agents, which pages list elsewhere."""
+    """The sessions directly related to a session, except sub-agents, which pages list elsewhere."""
 
     before: list[Relative]
     after: list[Relative]
@@ -33,7 +33,7 @@ class Relatives(msgspec.Struct, kw_only=True):
 
 
 def find_relatives(store: Store, row: SessionRow, head: Session) -> Relatives:
-    """The sessions next to a session. Sessions further away are not read."""
+    """Find the sessions directly related to a session. Sessions further away are not read."""
     followers = store.sessions.select(SessionFilter(agent=row.agent, origin=row.name, kind="main"), order="oldest")
     lineage = Lineage([head, *store.messages.load_heads(each.id for each in followers[:_MOST])])
     key = SessionKey(row.agent, row.name)

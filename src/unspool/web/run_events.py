@@ -1,4 +1,4 @@
-"""What happens to running agents as server-sent events: entries of the run log, and text while it is written."""
+"""Server-sent events about running agents: entries of the run log, and streamed text."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _QUEUE_SIZE = 512
 _REPLAY_LIMIT = 2000
 """A client that missed more entries than this reloads everything."""
 WORDS = b"event: words\n"
-"""How the frames begin that have text while it is written."""
+"""The beginning of frames with streamed text."""
 _encode = msgspec.json.Encoder().encode
 
 
 class RunEvents:
-    """Streams what the supervisor reports. It belongs to one event loop."""
+    """Streams the events of the supervisor. Can only be used in one event loop."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._clients: Clients[None] = Clients(_resync, _QUEUE_SIZE)
 
     async def watch(self, since: int | None) -> AsyncIterator[bytes]:
-        """Stream all events after a number, then new ones as they come."""
+        """Stream all events after `since`, then new ones as they arrive."""
         if self._clients.is_closed:
             return
         with self._clients.connect(None) as client:
             unsubscribe = self._supervisor.watch(lambda event: client.put(_frame(event)))
             try:
-                # Before anything is awaited, so that the next piece continues exactly here: pieces are not numbered,
-                # and every connection starts with all that has been written in this turn.
+                # Read before anything is awaited, so that the next piece of text continues exactly here: pieces are
+                # not numbered, and every connection starts with all the text of this turn.
                 last, texts = self._supervisor.log.last_seq(), self._texts()
                 yield HELLO
                 for frame in self._missed(since, last):

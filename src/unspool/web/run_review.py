@@ -19,16 +19,16 @@ from .session_query import SessionQuery
 from .transcript_pages import TranscriptPages
 
 MOST_CALLS = 1_000
-"""Calls on one page."""
+"""Maximum number of calls on the page."""
 _BLOCK = 500
 _BEGINNING = 1_000
-"""Messages that are read to see whether there is anything to review."""
+"""Messages at the beginning that are all read to find out whether there is anything to review."""
 _NEAR = 50
-"""How many messages before its result a call is searched in."""
+"""The number of messages before a result in which its call is searched for."""
 
 
 class RunReview(msgspec.Struct, kw_only=True):
-    """What a session changed."""
+    """The changes of a session, for review."""
 
     approved: list[CallView]
     """Calls that a person was asked about, with their receipts."""
@@ -38,13 +38,13 @@ class RunReview(msgspec.Struct, kw_only=True):
     """Calls beyond the limit of the page."""
     files: list[FileReview]
     others: list[FileChange]
-    """Files that calls changed and that have no copy from before."""
+    """Files that calls changed and that have no earlier copy."""
     commands: int
     """Commands that ran: they may have changed files that no call names."""
 
 
 def run_review(query: SessionQuery, files: list[FileReview]) -> RunReview:
-    """The review of a session, given the files with a copy."""
+    """Return the review of a session, given the files with a copy."""
     calls = _calls(query)
     shown = calls[:MOST_CALLS]
     ran = [call for call in calls if call.result is not None and call.result.outcome in ("ok", "error", "interrupted")]
@@ -71,22 +71,22 @@ def has_review(query: SessionQuery) -> bool:
 
 
 def _some_calls(query: SessionQuery) -> Iterator[m.ToolCall]:
-    """The calls at the beginning of a session, and around the first result of each tool.
+    """Yield the calls at the beginning of a session, and before the first result of each tool.
 
-    Somewhere in them is a call of every tool, so that a long session need not be read to its end.
+    They include a call of every tool, so that a long session need not be read to its end.
     """
     beginning = min(query.row.messages, _BEGINNING)
-    places = [range(first, min(first + _NEAR, beginning)) for first in range(0, beginning, _NEAR)]
+    ranges = [range(first, min(first + _NEAR, beginning)) for first in range(0, beginning, _NEAR)]
     if beginning < query.row.messages:
         results = query.store.usage.first_results(query.row.id)
-        places += [range(max(0, index - _NEAR), index + 1) for index in results]
-    for place in places:
-        for message in query.messages(place.start, place.stop):
+        ranges += [range(max(0, index - _NEAR), index + 1) for index in results]
+    for indices in ranges:
+        for message in query.messages(indices.start, indices.stop):
             yield from (block for block in message.blocks if isinstance(block, m.ToolCall))
 
 
 def _calls(query: SessionQuery) -> list[CallView]:
-    """The calls of all branches that were asked about, change files or run commands."""
+    """Return the calls of all branches that had an approval request, change files or run commands."""
     transcript = TranscriptPages(query)
     found: dict[str, CallView] = {}
     for first in range(0, query.row.messages, _BLOCK):

@@ -1,7 +1,7 @@
-"""What the supervisor knows about a session, for everything that a query of the store renders.
+"""The states of the supervisor's runs, for use in queries of the store.
 
-Like the snapshot of the store that a query reads, the states of all runs are taken once for each query, so that the
-list, the header and the transcript of one page agree. They outrank what the files of a session suggest.
+Like the snapshot of the store, the states of all runs are captured once for each query, so that the list, the header
+and the transcript of one page agree. They take precedence over what the files of a session suggest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..runs.session_runs import SessionRun, SessionRuns
 from ..store.rows import SessionRow
 
 _FLUSH_SECONDS = 1.0
-"""The last lines of an agent may have a time shortly after its exit was noticed."""
+"""The last lines of an agent may have a timestamp shortly after its exit was noticed."""
 _NONE: SessionRuns = {}
 _current: ContextVar[SessionRuns] = ContextVar("run states", default=_NONE)
 
@@ -33,14 +33,14 @@ def known_runs(runs: SessionRuns) -> Iterator[None]:
 
 
 def current_runs() -> SessionRuns:
-    """The states of all runs, as they were when the query started."""
+    """Return the states of all runs at the start of the query."""
     return _current.get()
 
 
 def run_on(row: SessionRow) -> SessionRun | None:
-    """The run on a session; the one on its parent if it is a sub-agent.
+    """Return the run on a session; for a sub-agent, the run on its parent.
 
-    None also if another program has written to the session after the run ended: that program's state is not known.
+    Returns None if another program has written to the session since the run ended: that program's state is not known.
     """
     runs = _current.get()
     found = runs.get((row.agent, row.name))
@@ -53,7 +53,7 @@ def run_on(row: SessionRow) -> SessionRun | None:
 
 
 def shown_counts(row: SessionRow) -> dict[str, int]:
-    """The number of events of each kind. In a turn, a call without a result is not an unfinished one."""
+    """Return the number of events of each kind. During a turn, a call without a result is not an unfinished call."""
     run = run_on(row)
     if run is None or not run.is_in_turn:
         return row.counts
@@ -61,7 +61,7 @@ def shown_counts(row: SessionRow) -> dict[str, int]:
 
 
 def open_calls(orphans: list[m.Orphan], waiting: frozenset[str], turn: int) -> list[m.Orphan]:
-    """Calls without a result, with those of the current turn as running or waiting."""
+    """Mark calls without a result as running or waiting if they belong to the turn that starts at message `turn`."""
     return [
         msgspec.structs.replace(orphan, reason="waiting" if orphan.tool_use_id in waiting else "running")
         if orphan.message_index >= turn or orphan.tool_use_id in waiting

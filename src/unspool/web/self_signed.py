@@ -16,16 +16,19 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "making a certificate needs cryptography; install it with: pip install 'unspool[push]'"
+        "creating a certificate needs cryptography; install it with: pip install 'unspool[push]'"
     ) from error
 
 _DAYS = 397
-"""Browsers refuse certificates that are valid for longer."""
+"""Browsers reject certificates that are valid for longer."""
 _RENEW_DAYS = 30
 
 
 def own_certificate(folder: Path, names: tuple[str, ...]) -> tuple[str, str]:
-    """A certificate for some host names and its key, kept until it is about to expire or the names change."""
+    """Return the paths of a certificate for some host names and of its key.
+
+    A new one is created when the last one is about to expire, or the names have changed.
+    """
     certificate, key = folder / "tls-certificate.pem", folder / "tls-key.pem"
     if not _is_current(certificate, names):
         made, private = _make(names)

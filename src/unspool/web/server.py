@@ -1,4 +1,4 @@
-"""Serving the app to browsers on this computer."""
+"""Serves the app to browsers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .settings import Settings
 _PORTS_TRIED = 20
 _LOOPBACK_V4 = ("127.0.0.1", "localhost")
 _GRACE_SECONDS = 15
-"""For requests in progress. Event streams are ended before."""
+"""Time for requests in progress at shutdown. Event streams are ended first."""
 
 
 def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: bool = False) -> None:
@@ -32,7 +32,7 @@ def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: b
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=60,
         lifespan="on",
-        # Otherwise every program on this computer could claim to be another client, in a header.
+        # Otherwise any program on this computer could use a header to claim to be another client.
         proxy_headers=False,
         ssl_certfile=settings.certificate[0] if settings.certificate is not None else None,
         ssl_keyfile=settings.certificate[1] if settings.certificate is not None else None,
@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
         self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept requests."""
+        """Start accepting requests."""
         await super().startup(sockets)
         if self.started:
             self._ready()
@@ -83,13 +83,13 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _bind_twin(host: str, port: int) -> list[socket.socket]:
-    """The other loopback address as well: names that end in `.localhost` mean both.
+    """Bind the other loopback address as well: names that end in `.localhost` resolve to both.
 
-    A program of another user that listened there would get requests, with their secrets, that are meant for us.
+    Otherwise a program of another user could listen there, and receive requests and secrets meant for this server.
     """
     twin = "127.0.0.1" if host in ("::", "::1") else "::1" if host in ("0.0.0.0", "", *_LOOPBACK_V4) else None
     if twin is None:
-        return []  # Such a server is not reached by loopback names.
+        return []  # Loopback names do not lead to such a server.
     try:
         return [_bind(twin, port)]
     except OSError as error:

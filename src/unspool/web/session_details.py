@@ -1,4 +1,4 @@
-"""What distinguishes sessions in a list: how long they took, what they used, and what was asked last."""
+"""Details that distinguish sessions in a list: duration, usage and the last prompt."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..usage.prices import PriceTable, load_prices
 _MOST_CACHED = 5000
 _PROMPT_WIDTH = 240
 _Key = tuple[str, int, str, int, datetime | None]
-"""The store, and the session as it was when its last prompt was read."""
+"""The store, and the state of the session when its last prompt was read."""
 
 
 class SessionDetails(msgspec.Struct, kw_only=True):
-    """What a list says about a session below its title."""
+    """The details of a session below its title in a list."""
 
     facts: SessionFacts
     last_prompt: str
@@ -33,7 +33,7 @@ class SessionDetails(msgspec.Struct, kw_only=True):
 
 
 class _PromptCache:
-    """The last prompts of the sessions that were listed last: reading them costs more than all the rest of a list."""
+    """The last prompts of recently listed sessions: reading them takes longer than the rest of a list."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[_Key, str] = OrderedDict()
@@ -57,21 +57,21 @@ _prompts = _PromptCache()
 
 
 def details_of(store: Store, rows: Iterable[SessionRow]) -> dict[int, SessionDetails]:
-    """The details of sessions, by their number in the store."""
+    """Return the details of sessions, by their number in the store."""
     listed = {row.id: row for row in rows}
     facts = session_facts(store.database, _prices(), list(listed))
     return {id: SessionDetails(facts=facts[id], last_prompt=_prompts.get(store, row)) for id, row in listed.items()}
 
 
 def duration_of(row: SessionRow) -> float | None:
-    """The seconds from the first to the last message of a session."""
+    """Return the seconds from the first to the last message of a session."""
     if row.started_at is None or row.ended_at is None:
         return None
     return (row.ended_at - row.started_at).total_seconds()
 
 
 def _prices() -> PriceTable:
-    """The prices; none if the user's file of prices cannot be read, which the page of statistics reports."""
+    """Return the prices; none if the user's price file cannot be read, which the statistics page reports."""
     try:
         return load_prices(data_folder())
     except UnspoolError:

@@ -1,7 +1,7 @@
 """Find in session: the entries of one branch that contain a text, as a browser's own search would find them.
 
-A browser only searches what it has loaded and unfolded. This searches all messages of the branch, however long it is,
-and returns the entries that show them.
+A browser only searches what is loaded and expanded. This searches all messages of the branch, however long it is, and
+returns the entries that show them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .session_query import PAGE_SIZE, SessionQuery
 from .transcript_pages import TranscriptPages
 
 _MOST_MESSAGES = 1000
-"""Searching stops at this many messages: nobody steps through more."""
+"""The search stops after this many matching messages: nobody steps through more."""
 _BEFORE, _AFTER = 40, 120
 """Characters around a match that are shown."""
 
@@ -33,21 +33,21 @@ class FoundEntry(msgspec.Struct, kw_only=True):
     """Its message."""
     kind: str
     at: float
-    """How far along the branch, from 0 to 1."""
+    """Its position along the branch, from 0 to 1."""
     snippet: Snippet
 
 
 class FoundInSession(msgspec.Struct, kw_only=True):
-    """What was found, in the order of the branch."""
+    """The matches, in the order of the branch."""
 
     text: str
     entries: list[FoundEntry]
     is_complete: bool
-    """False where there may be more."""
+    """False if there may be more."""
 
 
 def find_in_session(query: SessionQuery, text: str, branch: int = 0) -> FoundInSession:
-    """The entries of a branch that contain a text. Case and the kind of white space do not matter."""
+    """Return the entries of a branch that contain a text. Case and the kind of white space do not matter."""
     query.check_branch(branch)
     wanted = _normal(text)
     if not wanted:
@@ -65,10 +65,10 @@ class _Finder:
         self._wanted = wanted
         self._transcript = TranscriptPages(query)
         self._calls: dict[str, int] = {}
-        """The messages of the calls that were read."""
+        """The messages of the calls read so far, by the id of the call."""
 
     def find(self, text: str) -> FoundInSession:
-        """All entries, page by page."""
+        """Return all entries that contain the text, page by page."""
         pages: set[int] = set()
         is_complete = True
         for number, message in enumerate(self._messages()):
@@ -80,7 +80,7 @@ class _Finder:
         return FoundInSession(text=text, entries=entries, is_complete=is_complete)
 
     def _messages(self) -> Iterator[m.Message]:
-        """The messages of the branch that contain the text."""
+        """Yield the messages of the branch that contain the text."""
         literal = _literal(self._wanted)
         scanned = self._query.store.messages.scan(
             self._query.row.id, lambda data: literal in data.lower(), patches=self._query.patches
@@ -91,7 +91,7 @@ class _Finder:
                 yield message
 
     def _shown_at(self, message: m.Message) -> Iterator[int]:
-        """The messages whose entries show a message: results are shown with their calls."""
+        """Yield the messages whose entries show a message: results are shown with their calls."""
         yield message.index
         for block in message.blocks:
             if isinstance(block, m.ToolResult):
@@ -128,13 +128,13 @@ def _normal(text: str) -> str:
 
 
 def _literal(wanted: str) -> bytes:
-    """The longest run of letters and digits, which the JSON of a message contains unescaped; empty if there is none."""
-    runs = "".join(sign if sign.isascii() and sign.isalnum() else " " for sign in wanted).split()
+    """Return the longest run of ASCII letters and digits, which JSON contains unescaped; empty if there is none."""
+    runs = "".join(char if char.isascii() and char.isalnum() else " " for char in wanted).split()
     return max(runs, key=len, default="").encode()
 
 
 def _texts_of(message: m.Message) -> Iterator[str]:
-    """What the entries of a message may show."""
+    """Yield the texts that the entries of a message may show."""
     for block in message.blocks:
         match block:
             case m.Text() | m.Thinking():
@@ -153,7 +153,7 @@ def _texts_of(message: m.Message) -> Iterator[str]:
 
 
 def _shown_texts(entry: Entry) -> Iterator[str]:
-    """What an entry shows when everything in it is unfolded."""
+    """Yield the texts that an entry shows when everything in it is expanded."""
     yield entry.text
     if entry.call is not None:
         yield from _call_texts(entry.call)

@@ -1,4 +1,4 @@
-"""Lists of sessions and projects, and how sessions are named in addresses."""
+"""Lists of sessions and projects, and the names of sessions in addresses."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from .views import ListedSession, ListParams, ProjectRow, SessionList
 _FRESH_SECONDS = 120
 """A session that was written to within this time counts as live."""
 _SKEW_SECONDS = 86_400
-"""Clocks and time zones may differ; what is written later than this from now was written with a wrong clock."""
+"""Clocks and time zones may differ; a time further in the future comes from a wrong clock."""
 _MOST = 1000
 _DEEPEST = 4
 _SORTS: tuple[SessionOrder, ...] = ("recent", "started", "messages", "title")
 
 
 def find(store: Store, key: str) -> SessionRow:
-    """The session that an address names: by its number in the store, or as `Sessions.find` does."""
+    """Find the session that an address names: by its number in the store, or as `Sessions.find` does."""
     row = store.sessions.get(int(key)) if _is_number(key) else None
     return row if row is not None else store.sessions.find(key)
 
 
 def short_id(name: str) -> str:
-    """The part of an id that is shown."""
+    """Return the part of an id that is shown."""
     return harmless(name.rsplit("/", 1)[-1][:8])
 
 
 def shown_title(row: SessionRow) -> str:
-    """The title of a session as lists show it."""
+    """Return the title of a session as lists show it."""
     if row.title:
         return plain_line(row.title, 160)
     return f"{'Sub-agent' if row.kind == 'subagent' else 'Session'} {short_id(row.name)}"
 
 
 def title_of_session(store: Store, agent: str, session: str | None) -> str | None:
-    """The title of a session by its agent and id; None if it is not stored yet."""
+    """Return the title of a session, given its agent and id; None if it is not stored yet."""
     if session is None:
         return None
     found = store.sessions.select(SessionFilter(agent=agent, name=session, is_empty=False), limit=1)
@@ -59,13 +59,13 @@ def title_of_session(store: Store, agent: str, session: str | None) -> str | Non
 
 
 def url_name(row: SessionRow) -> str:
-    """The name of a session in addresses; its number if the name is no part of an address, or looks like a number."""
+    """Return the name of a session in addresses; its number if the name is not valid there or looks like a number."""
     is_plain = row.name.isprintable() and "/" not in row.name and not row.name.isdecimal()
     return row.name if row.name and is_plain else str(row.id)
 
 
 def is_live(row: SessionRow, now: float | None = None) -> bool:
-    """Whether an agent is working on a session: our own supervisor knows, of others it only seems so."""
+    """Whether an agent is working on a session: known for our own runs, and an estimate for others."""
     if row.gone_at is not None:
         return False
     if (run := run_on(row)) is not None:
@@ -76,7 +76,7 @@ def is_live(row: SessionRow, now: float | None = None) -> bool:
 
 
 def list_sessions(store: Store, params: ListParams) -> SessionList:
-    """The sessions that match, live ones first."""
+    """Return the sessions that match. In the order `recent`, live ones come first."""
     order = _check(params)
     wanted = filter_of(store, params)
     live_since = time.time() - _FRESH_SECONDS if order == "recent" else None
@@ -89,7 +89,7 @@ def list_sessions(store: Store, params: ListParams) -> SessionList:
 
 
 def filter_of(store: Store, params: ListParams) -> SessionFilter:
-    """Which sessions a list shows. A project includes the worktrees of its repository."""
+    """Return the filter for the sessions of a list. A project includes the worktrees of its repository."""
     projects = None
     if params.project:
         known = repositories_of(path for path in project_paths(store) if path)
@@ -110,12 +110,12 @@ def filter_of(store: Store, params: ListParams) -> SessionFilter:
 
 
 def project_paths(store: Store) -> list[str]:
-    """The folders of all sessions."""
+    """Return the folders of all sessions."""
     return [row.value for row in store.sessions.count_by("project", SessionFilter(is_empty=False)) if row.value]
 
 
 def listed_session(store: Store, row: SessionRow) -> ListedSession:
-    """One session as lists show it, or the session that started it."""
+    """Return one session as lists show it; for a sub-agent, the session that started it."""
     for _ in range(_DEEPEST):
         above = store.sessions.select(SessionFilter(agent=row.agent, name=row.parent), limit=1) if row.parent else []
         if not above or not above[0].messages:
@@ -138,7 +138,7 @@ def _listed(row: SessionRow, subagents: list[SessionRow]) -> ListedSession:
 
 
 def list_projects(store: Store) -> list[ProjectRow]:
-    """The folders that agents worked in, the most recent first."""
+    """Return the folders that agents worked in, the most recent first."""
     found: dict[str, ProjectRow] = {}
     for path, agent, count, ended_at in store.sessions.projects():
         row = found.get(path)
@@ -152,12 +152,12 @@ def list_projects(store: Store) -> list[ProjectRow]:
 
 
 def name_of_project(path: str) -> str:
-    """The last part of a project's path."""
+    """Return the last part of a project's path."""
     return PurePath(path.replace("\\", "/")).name or path
 
 
 def distinct_names(projects: Iterable[str]) -> dict[str, str]:
-    """The name of each project; of those with the same name, with as many of its folders as tell them apart."""
+    """Return the name of each project, with as many parent folders as needed to tell equal names apart."""
     paths = {path: PurePath(path.replace("\\", "/")).parts for path in projects}
     found = {path: name_of_project(path) for path in paths}
     for depth in range(2, max(map(len, paths.values()), default=0) + 1):
@@ -180,7 +180,7 @@ def _check(params: ListParams) -> SessionOrder:
 
 
 def _subagents(store: Store, rows: list[SessionRow]) -> dict[int, list[SessionRow]]:
-    """The sub-agents of sessions, and their sub-agents, by the session at the top."""
+    """Return the sub-agents of sessions, and their sub-agents, by the session at the top."""
     found: dict[int, list[SessionRow]] = {}
     tops = {(row.machine, row.agent, row.name): row.id for row in rows}
     for _ in range(_DEEPEST):

@@ -1,6 +1,6 @@
 """One session in the store: its record, its branches, its messages, and the bytes they were read from.
 
-Everything is read piece by piece, so that a page of a very long session costs as much as one of a short session.
+Everything is read piece by piece, so that a page of a very long session takes no longer than one of a short session.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGE_SIZE = 50
 
 
 class SessionQuery:
-    """Answers questions about one session. Created for one request; what is costly to decode is cached between them."""
+    """Reads one session. Created for each request; decoded records without messages are cached between requests."""
 
     def __init__(self, store: Store, row: SessionRow) -> None:
         self.store = store
@@ -53,7 +53,7 @@ class SessionQuery:
         return msgspec.structs.replace(head, orphans=self.as_now(head.orphans)) if head.orphans else head
 
     def as_now(self, orphans: list[m.Orphan]) -> list[m.Orphan]:
-        """Calls without a result. In the log, one that is running looks the same as one whose agent was killed."""
+        """Mark calls that are running or waiting. In the log, they look the same as calls whose agent was killed."""
         run = self.run
         is_open = run.is_in_turn if run is not None else is_live(self.row)
         if not is_open:
@@ -62,12 +62,12 @@ class SessionQuery:
 
     @cached_property
     def run(self) -> SessionRun | None:
-        """What the supervisor knows about the session."""
+        """The supervisor's run on the session, if any."""
         return run_on(self.row)
 
     @property
     def patches(self) -> MessagePatches:
-        """What later records changed in messages that are already stored."""
+        """The changes that later records made to messages that are already stored."""
         return self._unpacked[1]
 
     @cached_property
@@ -76,12 +76,12 @@ class SessionQuery:
         return list(self.store.usage.prompts(self.row.id))
 
     def turn_starts(self, branch: int = 0) -> list[int]:
-        """The prompts on a branch."""
+        """Return the prompts on a branch."""
         path = self.path(branch)
         return [index for index in self.prompts if index in path]
 
     def version(self) -> str:
-        """A digest that differs whenever anything in the session does."""
+        """Return a digest that changes whenever the stored session or the state of its run changes."""
         digest = hashlib.blake2b(digest_size=9)
         for part in (*self._packed, msgspec.json.encode((self.row, self.run))):
             digest.update(part)
@@ -95,20 +95,20 @@ class SessionQuery:
         return BranchPaths(self.row.messages, self.patches.spans, self.head.branches)
 
     def path(self, branch: int = 0) -> BranchPath:
-        """A branch from the first message of the session to the tip."""
+        """Return a branch, from the first message of the session to its tip."""
         self.check_branch(branch)
         return self.paths.full(branch)
 
     def branch_of(self, index: int) -> int:
-        """The branch that a message belongs to."""
+        """Return the branch that a message belongs to."""
         return self.paths.branch_of(index)
 
     def pages(self, branch: int = 0) -> int:
-        """Number of pages of a branch, at least one."""
+        """Return the number of pages of a branch, at least one."""
         return max(1, -(-len(self.path(branch)) // PAGE_SIZE))
 
     def page_of(self, index: int, branch: int = 0) -> int:
-        """The page that a message is on."""
+        """Return the page that a message is on."""
         return self.path(branch).position_of(index) // PAGE_SIZE
 
     def check_branch(self, branch: int) -> None:
@@ -120,7 +120,7 @@ class SessionQuery:
     # --- messages ---
 
     def message(self, index: int) -> m.Message:
-        """One message."""
+        """Return one message. Raises `NotFoundError` if it does not exist."""
         found = self.messages(index, index + 1) if index >= 0 else []
         if not found:
             last = self.row.messages - 1
@@ -128,11 +128,11 @@ class SessionQuery:
         return found[0]
 
     def messages(self, first: int, last: int) -> list[m.Message]:
-        """Messages in the order of the log, from `first` to the one before `last`."""
+        """Return messages in the order of the log, from `first` to the one before `last`."""
         return self.store.messages.read(self.row.id, first, last, patches=self.patches)
 
     def request_tokens(self, message: m.Message) -> int | None:
-        """The input tokens of the request that a message answered, where they were recorded."""
+        """Return the input tokens of the request that a message is the response to, if they were recorded."""
         if message.reply is None:
             return None
         for other in self.messages(message.reply, message.reply + BLOCK):
@@ -142,18 +142,18 @@ class SessionQuery:
         return None
 
     def explanation(self, index: int) -> Explanation:
-        """Why the record says what it says about a message."""
+        """Return the rules and the evidence for what the record says about a message."""
         return Explainer(self.head, self.message, agent_named(self.row.agent).rules).explain(index)
 
     # --- the log ---
 
     def raw(self, index: int) -> bytes:
-        """The bytes of the record that a message was read from."""
+        """Return the bytes of the log record that a message was read from."""
         source = self.message(index).source
         path = self.head.info.files[source.file].path if source.file < len(self.head.info.files) else ""
         file = self.store.files.find_for_session(self.row.id, path)
         if file is None:
-            raise NotFoundError(f"the store does not keep the bytes of message {index} of session {self.row.name}")
+            raise NotFoundError(f"the store does not have the bytes of message {index} of session {self.row.name}")
         if path.endswith(".zst"):
             data = b"".join(self.store.files.chunks(file))
             with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
@@ -170,7 +170,7 @@ class SessionQuery:
         return bytes(found[offset - start : offset - start + length])
 
     def resume_command(self) -> str | None:
-        """The shell command that resumes the session."""
+        """Return the shell command that resumes the session, if there is one."""
         resume = agent_named(self.row.agent).info.resume
         if self.row.kind != "main" or not resume:
             return None

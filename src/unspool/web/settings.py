@@ -12,46 +12,46 @@ from .access import Access
 
 PORT = 8377
 OPEN = "/open"
-"""The address that takes the token and logs a browser in."""
+"""The path of the login page."""
 
 
 class Settings(msgspec.Struct, kw_only=True, frozen=True):
-    """How a server runs."""
+    """The configuration of a server."""
 
     token: str | None = None
-    """A token for as long as the server runs; without one, the token in the data directory."""
+    """A token that is valid as long as the server runs; by default, the token in the data directory is used."""
     store: str | None = None
-    """The store: a file or a database URL; by default that of the user."""
+    """The store: a file or a database URL; by default, the store of the user."""
     homes: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = PORT
     names: tuple[str, ...] = ()
     """Additional host names of the server."""
     certificate: tuple[str, str] | None = None
-    """Files with a certificate and its key; without them the server does not encrypt."""
+    """Files with a certificate and its key; without them, the server does not use TLS."""
     public_url: str | None = None
-    """The address under which other devices reach the server, for example through a reverse proxy."""
+    """The address at which other devices reach the server, for example through a reverse proxy."""
     follows: bool = True
     """Whether the server keeps the store up to date itself."""
     polls: bool = False
     data: str | None = None
-    """The data directory, with the run log; without one the server runs no agents."""
+    """The data directory, with the run log; without one, the server does not run agents."""
     sandbox: bool = False
-    """Whether agents run where they cannot reach the data directory."""
+    """Whether agents run in a sandbox, without access to the data directory."""
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie: browsers send cookies of one host to all its ports."""
+        """The name of the cookie. It contains the port, because browsers send cookies to all ports of a host."""
         return f"unspool-{self.port}"
 
     def access(self, *, rotates: bool = False) -> Access:
-        """Who may use the server."""
+        """Load the token and the browsers that are logged in."""
         if self.token is not None:
             return Access.in_memory(self.token)
         return Access.kept(Path(self.data) if self.data is not None else data_folder(), rotates=rotates)
 
     def link(self, token: str) -> str:
-        """The link that opens the app in a browser."""
+        """Return the link that opens the app in a browser."""
         return f"{self.address}{OPEN}?token={token}"
 
     @property
@@ -63,7 +63,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def scheme(self) -> str:
-        """How the server is reached directly."""
+        """The URL scheme of direct connections to the server."""
         return "https" if self.certificate is not None else "http"
 
     @property

@@ -1,7 +1,7 @@
-"""The owner of one TCP socket of this computer, asked of the kernel by its two addresses.
+"""Looks up the owner of a TCP socket on this computer by its two addresses.
 
-Linux answers such a question over netlink in microseconds. `/proc/net/tcp` has the same facts, but reading it walks
-through a table that grows with the memory of the machine, which takes longer than most responses.
+Linux supports such queries over netlink, in microseconds. `/proc/net/tcp` has the same data, but reading it scans a
+table that grows with the memory of the machine, which takes longer than most responses.
 """
 
 from __future__ import annotations
@@ -17,74 +17,74 @@ _SOCK_DIAG_BY_FAMILY = 20
 _NLMSG_ERROR = 2
 _NLM_F_REQUEST = 1
 _HEADER = struct.Struct("=IHHII")
-_QUESTION = struct.Struct("=BBBxI")
+_REQUEST = struct.Struct("=BBBxI")
 _PORTS = struct.Struct("!HH")
 _NO_COOKIE = b"\0" * 4 + b"\xff" * 8
-"""Any interface, any socket."""
+"""Matches any interface and any socket."""
 _ALL_STATES = 0xFFFFFFFF
 _LISTENING = 10
 _OWNER = struct.Struct("=4x48x12xII")
-"""In an answer: a user and an inode, after the state, the addresses and the queues."""
+"""The user and the inode in a response, after the state, the addresses and the queues."""
 _MOST_BYTES = 8192
 
 _MAPPED = b"\0" * 10 + b"\xff" * 2
-"""What an IPv4 address begins with among those of IPv6."""
+"""The prefix of an IPv4 address that is mapped to IPv6."""
 
 Address = tuple[str, int]
 _End = tuple[IPv4Address | IPv6Address, int]
 
 
 class Owner(NamedTuple):
-    """Who has a socket open."""
+    """The owner of a socket."""
 
     uid: int
     inode: int
 
 
 class SocketLookupError(Exception):
-    """The kernel does not answer such questions."""
+    """The kernel does not support such queries."""
 
 
 def owner_of_socket(local: Address, remote: Address) -> Owner | None:
-    """The owner of the socket with these addresses; None if there is no such socket (any more)."""
+    """Return the owner of the socket with these addresses; None if the socket does not exist or has been closed."""
     ends = (_host(local[0]), local[1]), (_host(remote[0]), remote[1])
     # A program can use IPv4 through a socket of either family.
     families = [socket.AF_INET, socket.AF_INET6] if isinstance(ends[0][0], IPv4Address) else [socket.AF_INET6]
-    return next((owner for family in families if (owner := _ask(family, *ends))), None)
+    return next((owner for family in families if (owner := _look_up(family, *ends))), None)
 
 
-def _ask(family: socket.AddressFamily, local: _End, remote: _End) -> Owner | None:
-    question = b"".join(
+def _look_up(family: socket.AddressFamily, local: _End, remote: _End) -> Owner | None:
+    body = b"".join(
         (
-            _QUESTION.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES),
+            _REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES),
             _PORTS.pack(local[1], remote[1]),
             _packed(local[0], family),
             _packed(remote[0], family),
             _NO_COOKIE,
         )
     )
-    header = _HEADER.pack(_HEADER.size + len(question), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    header = _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
-            kernel.send(header + question)
-            answer = kernel.recv(_MOST_BYTES)
+            kernel.send(header + body)
+            response = kernel.recv(_MOST_BYTES)
     except (AttributeError, OSError) as error:
         raise SocketLookupError(str(error)) from error
-    return _parse(answer)
+    return _parse(response)
 
 
-def _parse(answer: bytes) -> Owner | None:
-    _, kind, _, _, _ = _HEADER.unpack_from(answer)
-    body = answer[_HEADER.size :]
+def _parse(response: bytes) -> Owner | None:
+    _, kind, _, _, _ = _HEADER.unpack_from(response)
+    body = response[_HEADER.size :]
     if kind == _NLMSG_ERROR:
         (code,) = struct.unpack_from("=i", body)
         if code == -errno.ENOENT:
             return None
         raise SocketLookupError(errno.errorcode.get(-code, str(code)))
     if kind != _SOCK_DIAG_BY_FAMILY or len(body) < _OWNER.size:
-        raise SocketLookupError(f"answer of kind {kind}")
+        raise SocketLookupError(f"unexpected response of type {kind}")
     uid, inode = _OWNER.unpack_from(body)
-    # One that listens is another socket, and one that waits for its end has no owner.
+    # A listening socket is a different one, and a socket that is being closed has no owner.
     return Owner(uid, inode) if inode and body[1] != _LISTENING else None
 
 

@@ -1,7 +1,7 @@
 """Server-sent events: framing, one bounded queue per client, resync for slow clients, pings.
 
-What the events are about is decided elsewhere: `live_events` streams changes of the store, `run_events` streams what
-happens to running agents.
+The events themselves come from other modules: `live_events` streams changes to the store, and `run_events` the events
+of running agents.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ T = TypeVar("T")
 
 
 class Frame(NamedTuple):
-    """An encoded event, with its number where it has one."""
+    """An encoded event, with its number, if it has one."""
 
     seq: int | None
     data: bytes
 
 
 def encode_frame(kind: str, data: bytes, seq: int | None) -> Frame:
-    """Encode an event. One without a number is not repeated after a reconnect."""
+    """Encode an event. Events without a number are not replayed after a reconnect."""
     number = b"id: %d\n" % seq if seq is not None else b""
     return Frame(seq, b"%sevent: %s\ndata: %s\n\n" % (number, kind.encode(), data))
 
 
 class Client(Generic[T]):
-    """One connection. It belongs to one event loop."""
+    """One connection. Can only be used in one event loop."""
 
     def __init__(self, subject: T, resync: Callable[[int], Frame], queue_size: int) -> None:
-        """`subject` is what the client asked for; `resync` makes the frame that makes it reload."""
+        """`subject` is what the client requested; `resync` creates the frame that makes it reload."""
         self.subject = subject
         self._resync = resync
         self._queue: asyncio.Queue[Frame | None] = asyncio.Queue(queue_size)
@@ -59,13 +59,13 @@ class Client(Generic[T]):
             self._queue.put_nowait(self._resync(frame.seq))
 
     def end(self) -> None:
-        """End the stream after what is queued already."""
+        """End the stream after the frames that are already queued."""
         while self._queue.full():
             self._queue.get_nowait()
         self._queue.put_nowait(None)
 
     async def frames(self, after: int) -> AsyncIterator[bytes]:
-        """Frames as they come, until the stream ends; numbered ones only beyond `after`, which the client has."""
+        """Yield frames as they arrive, until the stream ends. The client already has those numbered up to `after`."""
         while True:
             try:
                 # Not `wait_for`: in Python 3.11 it can lose a cancellation that arrives together with the item.

@@ -1,4 +1,4 @@
-"""Querying the store from asynchronous code: a few threads, each with its own connection."""
+"""Runs queries of the store for asynchronous code, in a few threads with a connection each."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _THREADS = 4
 
 
 class StorePool:
-    """Runs functions of the store in threads."""
+    """Runs functions that use the store in threads."""
 
     def __init__(self, open_store: Callable[[], Store], threads: int = _THREADS) -> None:
         self.session_runs: Callable[[], SessionRuns] = dict
-        """What the supervisor knows about sessions, if there is one."""
+        """Returns the supervisor's runs by session; empty if there is no supervisor."""
         self.delay_reason: str | None = None
-        """Why changes of files are noticed late, if they are."""
+        """The reason why changes of files are noticed late, if they are."""
         self._open_store = open_store
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unspool-store")
         self._local = threading.local()

@@ -1,4 +1,4 @@
-"""Drawings of one session: its branches as a tree, and its messages as a gauge of what was in context."""
+"""Drawings of one session: its branches as a tree, and a gauge of the messages that were in context."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LANE = 26
 _TOP = 16
 _MOST_LANES = 60
 _LEAST = 14.0
-"""The least width of a branch, so that it can be clicked."""
+"""The minimum width of a branch, so that it can be clicked."""
 _GAP = 26.0
 _THIN = 1.5
 
 
 class _DrawnBranch(NamedTuple):
-    """A branch and where it is drawn."""
+    """A branch with its lane and its horizontal extent."""
 
     branch: m.Branch
     lane: int
@@ -30,7 +30,7 @@ class _DrawnBranch(NamedTuple):
 
 
 def tree(branches: list[m.Branch], messages: int, address: str) -> Markup:
-    """The active branch with all others beside it; each links to its page."""
+    """Draw the active branch with all others below it. Each links to its page."""
     drawn = _lay_out(branches, messages)
     lanes = {one.branch.id: one.lane for one in drawn}
     height = _TOP * 2 + _LANE * max((one.lane for one in drawn), default=0)
@@ -62,7 +62,7 @@ def _draw(one: _DrawnBranch, from_y: float, messages: int, address: str) -> Mark
 
 
 def _lay_out(branches: list[m.Branch], messages: int) -> list[_DrawnBranch]:
-    """Each branch on the first lane that is free."""
+    """Place each branch on the first lane that is free."""
     free: list[float] = []
     found = []
     for branch in sorted(branches, key=lambda branch: (branch.root_index, branch.id)):
@@ -84,18 +84,18 @@ def _x(index: int, messages: int) -> float:
 
 
 def _owner(branch: m.Branch, owners: dict[int, m.Branch]) -> int:
-    """The branch that another forked from: the shortest one whose range contains its parent."""
-    place = branch.parent_index
-    if place is None:
+    """Return the branch that another forked from: the shortest one whose range contains its parent."""
+    parent = branch.parent_index
+    if parent is None:
         return 0
     fits = [
-        other for other in owners.values() if other.id != branch.id and other.root_index <= place <= other.tip_index
+        other for other in owners.values() if other.id != branch.id and other.root_index <= parent <= other.tip_index
     ]
     return min(fits, key=lambda other: other.tip_index - other.root_index).id if fits else 0
 
 
 def gauge(spans: list[ContextSpan]) -> Markup:
-    """All messages of a session in a row, coloured by their state."""
+    """Draw all messages of a session in a row, coloured by their state."""
     total = max(1, sum(span.last - span.first + 1 for span in spans))
     parts, left = [], 0.0
     for span in spans:

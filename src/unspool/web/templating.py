@@ -57,12 +57,12 @@ TOOL_ICONS = (
 """Icons by words in the names of tools."""
 
 EXPORTS = {"md": "Markdown", "html": "HTML", "ndjson": "NDJSON", **{format.name: format.title for format in FORMATS}}
-"""The formats in which a session can be downloaded, and what they are called."""
+"""The formats in which a session can be downloaded, and their display names."""
 
 
 @cache
 def environment() -> Environment:
-    """The templates, with all filters and globals."""
+    """Return the template environment, with all filters and globals."""
     made = template_environment(HERE)
     made.filters.update(_filters())
     made.globals.update(
@@ -82,7 +82,7 @@ def environment() -> Environment:
 
 
 def _filters() -> dict[str, Callable[..., object]]:
-    """What templates can apply to a value, by its name there."""
+    """Return the filters of the templates, by name."""
     return {
         "harmless": harmless,
         "one_line": one_line,
@@ -135,9 +135,9 @@ def render(template: str, **values: object) -> str:
 
 
 def render_entry(entry: Entry, key: str, prefix: str = "") -> str:
-    """One entry as one `<article>`; `key` names the session in addresses.
+    """Render one entry as one `<article>`; `key` names the session in addresses.
 
-    With a `prefix` it is a copy shown beside the transcript, which has no anchors.
+    With a `prefix`, it is a copy in addition to the one in the transcript, and has no anchors.
     """
     macros: Any = environment().get_template("entry.html").module
     inner = str(macros.inner(entry, address(key), not prefix)).strip()
@@ -146,12 +146,12 @@ def render_entry(entry: Entry, key: str, prefix: str = "") -> str:
 
 
 def render_entries(entries: Iterable[Entry], key: str, prefix: str = "") -> Markup:
-    """Several entries."""
+    """Render several entries."""
     return Markup("\n".join(render_entry(entry, key, prefix) for entry in entries))
 
 
 def live_entries(entries: Iterable[Entry], key: str) -> list[LiveEntry]:
-    """Entries for pages that show the session."""
+    """Render entries for open pages that show the session."""
     return [LiveEntry(entry.key, entry.index or 0, render_entry(entry, key)) for entry in entries]
 
 
@@ -159,20 +159,20 @@ def live_entries(entries: Iterable[Entry], key: str) -> list[LiveEntry]:
 
 
 def render_prose(text: str) -> Markup:
-    """Markdown as HTML, with headings below those of the page."""
-    return _below_the_page(text, prose)
+    """Render Markdown as HTML, with headings below those of the page."""
+    return _with_lower_headings(text, prose)
 
 
 def render_prompt(text: str) -> Markup:
-    """The same for what a person typed."""
-    return _below_the_page(text, prompt_prose)
+    """Render a prompt that a person typed as HTML, with headings below those of the page."""
+    return _with_lower_headings(text, prompt_prose)
 
 
-def _below_the_page(text: str, to_html: Callable[[str], Markup]) -> Markup:
+def _with_lower_headings(text: str, to_html: Callable[[str], Markup]) -> Markup:
     if len(text) > LONGEST_PROSE or _cells(text) > MOST_CELLS:
         return Markup('<pre class="plain">{}</pre>').format(harmless(text))
     html = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + 2)}>", str(to_html(text)))
-    # What scrolls sideways must be reachable with the keyboard.
+    # Elements that scroll horizontally must be reachable with the keyboard.
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(
         html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
@@ -180,18 +180,18 @@ def _below_the_page(text: str, to_html: Callable[[str], Markup]) -> Markup:
 
 
 def _cells(text: str) -> int:
-    """Upper bound of the number of table cells in a text."""
+    """Return an upper bound of the number of table cells in a text."""
     columns = [line.count("|") for line in text.split("\n") if "|" in line]
     return len(columns) * max(columns, default=0)
 
 
 def number(value: int) -> str:
-    """A number with thousands separators."""
+    """Format a number with thousands separators."""
     return f"{value:,}"
 
 
 def compact(value: int) -> str:
-    """A large number, shortened."""
+    """Format a number, shortened if it is large."""
     for limit, sign in ((1_000_000_000, "B"), (1_000_000, "M"), (10_000, "k")):
         if value >= limit:
             scaled = value / (1_000 if sign == "k" else limit)
@@ -200,7 +200,7 @@ def compact(value: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in words."""
+    """Format a duration, such as `2 min 5 s`."""
     if seconds is None or seconds < 0:
         return ""
     if seconds < 10:
@@ -214,12 +214,12 @@ def duration(seconds: float | None) -> str:
 
 
 def session_duration(row: SessionRow) -> str:
-    """The time from the first to the last message of a session."""
+    """Format the time from the first to the last message of a session."""
     return rough_duration(duration_of(row))
 
 
 def rough_duration(seconds: float | None) -> str:
-    """A duration in two units at most, for columns of a list."""
+    """Format a duration with at most two units, for columns of a list."""
     if seconds is None or seconds < 0:
         return ""
     minutes = round(seconds / 60)
@@ -231,7 +231,7 @@ def rough_duration(seconds: float | None) -> str:
 
 
 def when(time: datetime | None) -> Markup:
-    """A time, which the script replaces by one relative to now."""
+    """Format a time. A script replaces it with one relative to now."""
     if time is None:
         return Markup("")
     exact = time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -239,7 +239,7 @@ def when(time: datetime | None) -> Markup:
 
 
 def highlight(snippet: Snippet) -> Markup:
-    """A snippet with its matches marked."""
+    """Render a snippet with its matches highlighted."""
     parts, begin = [], 0
     for start, end in snippet.marks:
         parts += [Markup.escape(harmless(snippet.text[begin:start]))]
@@ -250,12 +250,12 @@ def highlight(snippet: Snippet) -> Markup:
 
 
 def base_name(path: str | None) -> str:
-    """The last part of a path."""
+    """Return the last part of a path."""
     return harmless((path or "").rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1])
 
 
 def badges(counts: dict[str, int]) -> list[tuple[EventKind, int, str]]:
-    """The events of a session: kind, count, and both in words."""
+    """Return the events of a session: kind, count, and both as text."""
     return [
         (kind, counts[kind.name], f"{counts[kind.name]} {kind.look.badge}")
         for kind in BADGE_KINDS
@@ -267,24 +267,24 @@ def badges(counts: dict[str, int]) -> list[tuple[EventKind, int, str]]:
 
 
 def address(key: str) -> str:
-    """The address of a session. Names of sub-agents may contain a slash, which a path segment cannot."""
+    """Return the address of a session. Names of sub-agents may contain a slash, which a path segment cannot."""
     return f"/sessions/{quote(key.replace('/', SLASH), safe='')}"
 
 
 def link(row: SessionRow) -> str:
-    """The address of the session of a row."""
+    """Return the address of the session of a row."""
     return address(url_name(row))
 
 
 def icon(name: str) -> Markup:
-    """An icon from the sprite."""
+    """Return an icon from the sprite."""
     return Markup('<svg class="icon" aria-hidden="true"><use href="{}#{}"></use></svg>').format(
         asset_url("sprite.svg"), name
     )
 
 
 def tool_icon(call: CallView) -> str:
-    """The icon for what a call does."""
+    """Return the name of the icon for a call."""
     action = call.action
     if call.subagent is not None:
         return "agent"

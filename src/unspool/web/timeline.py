@@ -16,9 +16,9 @@ from .session_query import SessionQuery
 from .views import TimelineMark
 
 _MOST_MARKS = 300
-"""Per kind: more cannot be distinguished on a screen."""
+"""Maximum number of marks per kind: more cannot be distinguished on a screen."""
 _MOST_TURNS = 150
-"""Lines of an outline. In longer sessions, a line is for several turns."""
+"""Maximum number of lines of an outline. In longer sessions, a line covers several turns."""
 _MOST_LABELS = 8
 _WORDS = 90
 _CACHED = 8
@@ -32,7 +32,7 @@ class EventCluster(msgspec.Struct, kw_only=True):
     indices: list[int]
     """Their messages."""
     label: str
-    """What happened, in words."""
+    """A description of the events."""
 
 
 class OutlineTurn(msgspec.Struct, kw_only=True):
@@ -43,14 +43,14 @@ class OutlineTurn(msgspec.Struct, kw_only=True):
     words: str
     """Its first words."""
     is_prompt: bool = True
-    """False: it is what came before the first prompt."""
+    """False if the line covers the messages before the first prompt."""
     more: int = 0
-    """The number of further turns that the line is for."""
+    """The number of further turns that the line covers."""
     clusters: list[EventCluster] = []
 
 
 def timeline_marks(query: SessionQuery, branch: int = 0) -> list[TimelineMark]:
-    """Turns and events along a branch."""
+    """Return the marks of turns and events along a branch."""
     path = query.path(branch)
     length = max(1, len(path))
     found: dict[str, list[tuple[int, str]]] = {}
@@ -60,8 +60,8 @@ def timeline_marks(query: SessionQuery, branch: int = 0) -> list[TimelineMark]:
         found.setdefault(kind, []).append((index, label))
     marks = [
         TimelineMark(index, round(path.position_of(index) / length, 4), kind, label)
-        for kind, places in found.items()
-        for index, label in _thin_out([place for place in places if place[0] in path])
+        for kind, events in found.items()
+        for index, label in _thin_out([event for event in events if event[0] in path])
     ]
     return sorted(marks, key=lambda mark: (mark.index, mark.kind))
 
@@ -73,18 +73,18 @@ def _events(head: Session) -> Iterator[tuple[int, str, str]]:
             yield index, kind.mark.name or kind.name, timeline_label(event)
 
 
-def _thin_out(places: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    return places[:: -(-len(places) // _MOST_MARKS) or 1]
+def _thin_out(events: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    return events[:: -(-len(events) // _MOST_MARKS) or 1]
 
 
 # --- the outline -----------------------------------------------------------------------------------------------------
 
 _outlines: dict[tuple[str, int], list[OutlineTurn]] = {}
-"""The outlines used last, by the version of their session and the branch."""
+"""The most recently used outlines, by the version of their session and the branch."""
 
 
 def outline(query: SessionQuery, branch: int = 0) -> list[OutlineTurn]:
-    """The prompts of a branch with their first words, and the events beneath each; the last few are cached."""
+    """Return the prompts of a branch with their first words and events; the last few outlines are cached."""
     key = query.version(), branch
     found = _outlines.pop(key, None)
     if found is None:
@@ -116,7 +116,7 @@ def _outline(query: SessionQuery, branch: int) -> list[OutlineTurn]:
             clusters[max(0, bisect_right(starts, index) - 1)].setdefault(kind, []).append((index, label))
     for turn, found in zip(turns, clusters, strict=True):
         turn.clusters = [_cluster(kind, events) for kind, events in found.items()]
-    # What comes before the first prompt is only worth a line if something happened there.
+    # The messages before the first prompt only get a line if there are events among them.
     return turns[1:] if len(turns) > 1 and not (turns[0].is_prompt or turns[0].clusters) else turns
 
 

@@ -1,4 +1,4 @@
-"""The transcript of one session in pages, with calls and results brought together across page borders."""
+"""The transcript of one session in pages, with calls and results combined across page boundaries."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .session_query import PAGE_SIZE, SessionQuery
 from .views import EntryPage
 
 _MOST_BLOCKS_BACK = 65
-"""How many stored blocks before a page are searched for the call that a result belongs to."""
+"""The number of stored blocks before a page that are searched for the call that a result belongs to."""
 _MOST_BLOCKS = 4
-"""How many are searched in the other direction: few logs have a result before its call."""
+"""The number of blocks searched in the unusual direction: few logs have a result before its call."""
 
 
 class TranscriptPages:
-    """Makes transcript entries of stored messages."""
+    """Creates transcript entries from stored messages."""
 
     def __init__(self, query: SessionQuery) -> None:
         self._query = query
         self._head = query.head
 
     def page(self, number: int, branch: int = 0) -> EntryPage:
-        """A page of a branch."""
+        """Return a page of a branch."""
         path = self._query.path(branch)
         if not 0 <= number < max(1, -(-len(path) // PAGE_SIZE)):
             name, pages = self._query.row.name, self._query.pages(branch)
@@ -39,22 +39,22 @@ class TranscriptPages:
         return self._page(number, path)
 
     def own_page(self, branch: int, number: int = 0) -> EntryPage:
-        """A page of the messages that only this branch has."""
+        """Return a page of the messages that only this branch has."""
         self._query.check_branch(branch)
         ranges = _ranges_of(number, self._query.paths.own(branch))
         return _entry_page(number, ranges, list(self._entries(ranges)))
 
     def entries(self, first: int, last: int) -> list[Entry]:
-        """The entries of the messages from `first` to the one before `last`."""
+        """Return the entries of the messages from `first` to the one before `last`."""
         return list(self._entries([(first, last - 1)]))
 
     def call_index(self, index: int, call_id: str) -> int | None:
-        """The message of a call that has its result in message `index`; None if it is not found before it."""
+        """Return the message of a call that has its result in message `index`; None if it is not found."""
         found = next(self._counterparts((index, index), {call_id}, set(), is_call=True), None)
         return found.index if found is not None else None
 
     def new_entries(self, first: int, last: int) -> list[Entry]:
-        """What new messages change on the active branch: their own entries, and earlier calls they have results for."""
+        """Return the entries of new messages on the active branch, and of earlier calls that they have results for."""
         shown = [message for message in self._query.messages(first, last) if not message.branch]
         if not shown:
             return []
@@ -77,20 +77,20 @@ class TranscriptPages:
         if (number + 1) * PAGE_SIZE >= len(path):
             entries += self._transcript([]).without_place()
             entries += [
-                problem_entry(place, problem)
-                for place, problem in enumerate(self._head.problems)
+                problem_entry(problem_number, problem)
+                for problem_number, problem in enumerate(self._head.problems)
                 if problem.source is None or not ranges
             ]
         return _entry_page(number, ranges, entries)
 
     def _beginning(self, path: BranchPath) -> Iterator[Entry]:
-        """What comes before the first message."""
+        """Yield the entries before the first message."""
         if len(path):
             yield from self._transcript([]).beginning()
             yield from _entries_of(self._problems(None, self._query.message(path.index_at(0))))
 
     def _entries(self, ranges: list[IndexRange], path: BranchPath | None = None) -> Iterator[Entry]:
-        """The entries of some messages, with the problems after each of them, up to the next one of a branch."""
+        """Yield the entries of some messages, each followed by the problems before the next message of the branch."""
         shown = [message for first, last in ranges for message in self._query.messages(first, last + 1)]
         if not shown:
             return
@@ -102,7 +102,7 @@ class TranscriptPages:
             yield from _entries_of(one for one in problems if _is_between(one[1].source, message, after))
 
     def _next(self, index: int, path: BranchPath | None) -> m.Message | None:
-        """The message after one, on a branch if there is one given; None at the end."""
+        """Return the message after another one, on a branch if one is given; None at the end."""
         following = index + 1
         if path is not None:
             position = path.position_of(index) + 1
@@ -122,22 +122,22 @@ class TranscriptPages:
         )
 
     def message_before(self, problem: m.Problem, branch: int = 0) -> int | None:
-        """The message of a branch after which a problem is shown; None if the branch has no messages."""
+        """Return the message of a branch after which a problem is shown; None if the branch has no messages."""
         path = self._query.path(branch)
         if not len(path) or problem.source is None:
             return path.index_at(len(path) - 1) if len(path) else None
-        position = problem.source.file, problem.source.line
-        places = range(len(path))
-        after = bisect_left(places, position, key=lambda place: _line_of(self._query.message(path.index_at(place))))
+        line = problem.source.file, problem.source.line
+        positions = range(len(path))
+        after = bisect_left(positions, line, key=lambda each: _line_of(self._query.message(path.index_at(each))))
         return path.index_at(max(0, after - 1))
 
     def _problems(self, before: m.Message | None, after: m.Message | None) -> list[tuple[int, m.Problem]]:
-        """The problems between two messages, each with its number in the record."""
+        """Return the problems between two messages, each with its number in the record."""
         problems = enumerate(self._head.problems)
         return [(number, problem) for number, problem in problems if _is_between(problem.source, before, after)]
 
     def _with_counterparts(self, shown: list[m.Message]) -> Iterator[m.Message]:
-        """The messages together with the results of their calls and the calls of their results, wherever those are."""
+        """Yield the messages, the results of their calls and the calls of their results, wherever those are."""
         calls = {block.id: message.index for message, block in _blocks_of(shown) if isinstance(block, m.ToolCall)}
         results = {
             block.call_id: message.index for message, block in _blocks_of(shown) if isinstance(block, m.ToolResult)
@@ -153,7 +153,7 @@ class TranscriptPages:
             yield from self._counterparts(edges, open, known, is_call=False)
 
     def _counterparts(self, shown: IndexRange, ids: set[str], known: set[int], *, is_call: bool) -> Iterator[m.Message]:
-        """Search for the calls or results with these ids: calls are before their results in nearly all logs."""
+        """Search for the calls or results with these ids. In nearly all logs, calls are before their results."""
         left = set(ids)
         usual = _MOST_BLOCKS_BACK if is_call else None
         for backwards in (is_call, not is_call):
@@ -167,7 +167,7 @@ class TranscriptPages:
                         return
 
     def _scan(self, index: int, ids: set[str], backwards: bool, most_blocks: int | None) -> Iterator[m.Message]:
-        """The messages from one on, or back from it, of blocks that have any of the ids."""
+        """Yield the messages of blocks that contain any of the ids, forwards or backwards from a message."""
         return self._query.store.messages.scan(
             self._query.row.id,
             lambda data: any(msgspec.json.encode(id)[1:-1] in data for id in ids),
@@ -203,12 +203,12 @@ def _entry_page(number: int, ranges: list[IndexRange], entries: list[Entry]) -> 
 def _is_between(source: m.Source | None, before: m.Message | None, after: m.Message | None) -> bool:
     if source is None:
         return False
-    position = source.file, source.line
-    if before is not None and _line_of(before) >= position:
+    line = source.file, source.line
+    if before is not None and _line_of(before) >= line:
         return False
-    return after is None or position <= _line_of(after)
+    return after is None or line <= _line_of(after)
 
 
 def _line_of(message: m.Message) -> tuple[int, int]:
-    """The file of a message, and the line in it."""
+    """Return the file of a message, and the line in it."""
     return message.source.file, message.source.line

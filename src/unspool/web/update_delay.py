@@ -1,4 +1,4 @@
-"""Why changes of files are noticed late, for all pages: taken once for each query of the store, as the runs are."""
+"""The reason why changes of files are noticed late, which pages show. Like the runs, it is set for each query."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def known_delay(reason: str | None) -> Iterator[None]:
 
 
 def delay_reason() -> str | None:
-    """Why changes are noticed late; None if they are not."""
+    """Return the reason why changes are noticed late; None if they are not."""
     return _reason.get()

@@ -1,4 +1,4 @@
-"""What the statistics page shows of tokens and cost: by day, model, project and agent, and the costliest sessions."""
+"""Tokens and cost on the statistics page: by day, model, project and agent, and the most expensive sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .session_query import SessionQuery
 
 MOST_SESSIONS = 20
 _CANDIDATES = 1000
-"""Sessions whose exact cost is found out."""
+"""The number of sessions whose exact cost is computed."""
 
 
 class UsageLine(NamedTuple):
@@ -33,7 +33,7 @@ class UsageLine(NamedTuple):
 
 
 class TopSession(NamedTuple):
-    """A session, and what it used in the period that is shown."""
+    """A session and its usage in the selected period."""
 
     row: SessionRow
     tokens: TokenCount
@@ -41,7 +41,7 @@ class TopSession(NamedTuple):
 
 
 class UsageView(msgspec.Struct, kw_only=True):
-    """Tokens and cost of the period that is shown."""
+    """Tokens and cost in the selected period."""
 
     total: UsageEntry
     total_cost: str
@@ -51,7 +51,7 @@ class UsageView(msgspec.Struct, kw_only=True):
     projects: list[UsageLine]
     agents: list[UsageLine]
     plans: list[UsageLine]
-    """With their subscriptions, if any is named."""
+    """By subscription plan; empty if no plan is known."""
     sessions: list[TopSession]
     unpriced_models: list[str]
     price_source: str
@@ -59,25 +59,25 @@ class UsageView(msgspec.Struct, kw_only=True):
 
 
 def usage_report(store: Store, filter: UsageFilter, by: Iterable[Dimension]) -> UsageReport:
-    """Tokens in groups, with the user's prices and days."""
+    """Return tokens in groups, with the user's prices and time zone."""
     return UsageReporter(store.database, load_prices(data_folder()), zone_seconds()).report(filter, list(by))
 
 
 def usage_of(query: SessionQuery) -> SessionUsage:
-    """What a session and its sub-agents used."""
+    """Return the usage of a session and its sub-agents."""
     store = query.store
     return session_usage(store.database, store.sessions, load_prices(data_folder()), query.row)
 
 
 def turn_at(query: SessionQuery, index: int) -> TurnUsage | None:
-    """What the turn of a message used; None if it made no request."""
+    """Return the usage of the turn that a message belongs to; None if it made no request."""
     turns = turn_usage(query.store.database, load_prices(data_folder()), query.row.id)
     found = [turn for turn in turns if (turn.message_index or 0) <= index]
     return found[-1] if found and found[-1].replies else None
 
 
 def usage_view(store: Store, filter: UsageFilter) -> UsageView:
-    """Everything the page shows of tokens and cost."""
+    """Return the tokens and cost that the page shows."""
     report = usage_report(store, filter, ("day", "model", "project", "agent", "plan"))
     by_day = list(grouped(report.entries, ("day", "model")).values())
     plans = _lines(report, "plan")
@@ -97,7 +97,7 @@ def usage_view(store: Store, filter: UsageFilter) -> UsageView:
 
 
 def _lines(report: UsageReport, name: Dimension) -> list[UsageLine]:
-    """The sums of one dimension, the costliest first."""
+    """Return the sums of one dimension, the most expensive first."""
     order = sorted(grouped(report.entries, (name,)).items(), key=lambda item: (*_costliest(item[1]), item[0]))
     return [UsageLine(key[0], line.replies, line.tokens, dollars(line.cost)) for key, line in order]
 
@@ -107,7 +107,7 @@ def _costliest(entry: UsageEntry) -> tuple[float, int]:
 
 
 def _top(store: Store, filter: UsageFilter) -> list[TopSession]:
-    """The sessions that cost most, without their sub-agents."""
+    """Return the most expensive sessions, without the usage of their sub-agents."""
     ids = tuple(store.usage.largest(filter.condition(), _CANDIDATES))
     rows = {row.name: row for row in store.sessions.select(SessionFilter(ids=ids))} if ids else {}
     within = UsageFilter(sessions=SessionFilter(ids=ids), since=filter.since, until=filter.until, model=filter.model)

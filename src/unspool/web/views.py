@@ -1,4 +1,4 @@
-"""What pages and the API return: lists, timelines, contexts and live events."""
+"""The data that pages and the API return: lists, timelines, contexts and live events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SpanState = Literal["in", "reply", "summarised", "dropped", "cleared", "rewound"
 
 
 class ListParams(msgspec.Struct, kw_only=True):
-    """Which sessions a list shows, and in which order."""
+    """The filter and the order of a list of sessions."""
 
     q: str = ""
     agent: str | None = None
@@ -42,7 +42,7 @@ class ListedSession(msgspec.Struct, kw_only=True):
     run_state: State | None = None
     """The state of the agent that this server runs on the session, or ran last."""
     shown_title: str
-    """The title on one line, without the marks of Markdown; what a session without a title is called."""
+    """The title on one line, without Markdown syntax; a generated name if the session has no title."""
 
 
 class SessionList(msgspec.Struct, kw_only=True):
@@ -67,7 +67,7 @@ class TimelineMark(msgspec.Struct):
 
     index: int
     at: float
-    """How far along the branch, from 0 to 1."""
+    """Its position along the branch, from 0 to 1."""
     kind: str
     """`turn`, or the name of an event's mark."""
     label: str
@@ -98,7 +98,7 @@ class ContextView(msgspec.Struct, kw_only=True):
     count: int
     stretches: list[ContextSpan]
     tokens: int | None
-    """Input tokens of the request, where they were recorded."""
+    """Input tokens of the request, if they were recorded."""
     recorded: bool
     omitted_calls: list[str]
     made_up_results: list[str]
@@ -143,7 +143,7 @@ LiveEventKind = Literal[
 
 
 class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A change of the store; which fields are set depends on its kind."""
+    """A change to the store; which fields are set depends on its kind."""
 
     seq: int
     at: datetime

@@ -32,15 +32,15 @@ from ..core.errors import UsageError
 _CURVE = ec.SECP256R1()
 _RECORD_SIZE = 4096
 _TTL_SECONDS = 1800
-"""How long the push service keeps a message for a phone that is off: as long as a request waits for an answer."""
+"""How long the push service stores a message for a phone that is off: as long as approval requests stay open."""
 _TOKEN_SECONDS = 12 * 3600
 _TIMEOUT = 20.0
 MAX_PAYLOAD = 3000
-"""Bytes; push services accept at least 4096 with the encryption."""
+"""Maximum size in bytes; push services accept at least 4096 bytes, including the encryption."""
 
 
 class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that wants to be notified, as it describes itself."""
+    """The push subscription of a browser, as sent by the browser."""
 
     endpoint: str
     p256dh: str
@@ -49,27 +49,27 @@ class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode(text: str) -> bytes:
-    """Base64 for addresses, with or without padding."""
+    """Decode URL-safe Base64, with or without padding."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def encode(data: bytes) -> str:
-    """Base64 for addresses, without padding."""
+    """Encode as URL-safe Base64, without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def new_private_key() -> str:
-    """A key with which this server identifies itself to push services."""
+    """Create a key with which this server identifies itself to push services."""
     return encode(ec.generate_private_key(_CURVE).private_numbers().private_value.to_bytes(32, "big"))
 
 
 def public_key(private: str) -> str:
-    """The public part of a key, which browsers need to subscribe."""
+    """Return the public part of a key, which browsers need to subscribe."""
     return encode(_point(_private(private).public_key()))
 
 
 def check(subscription: PushSubscription) -> None:
-    """Raise unless messages can be sent to a subscription, and go to a server on the internet."""
+    """Raise UsageError unless a subscription is valid and its push service is on the internet."""
     address = urlsplit(subscription.endpoint)
     host = address.hostname or ""
     if address.scheme != "https" or "." not in host or host.endswith((".localhost", ".local", ".internal")):
@@ -90,7 +90,7 @@ def check(subscription: PushSubscription) -> None:
 
 
 def encrypt(subscription: PushSubscription, text: bytes, *, salt: bytes = b"", sender: str = "") -> bytes:
-    """The body of a message. `salt` and `sender` are random unless a test needs to know them."""
+    """Encrypt a message. `salt` and `sender` are random unless a test needs to know them."""
     salt = salt or os.urandom(16)
     own = _private(sender or new_private_key())
     receiver = _receiver(subscription)
@@ -106,7 +106,7 @@ def encrypt(subscription: PushSubscription, text: bytes, *, salt: bytes = b"", s
 
 
 def authorization(endpoint: str, private: str, contact: str, now: float | None = None) -> str:
-    """The header that identifies this server to a push service."""
+    """Return the header that identifies this server to a push service."""
     address = urlsplit(endpoint)
     expires = int(time.time() if now is None else now) + _TOKEN_SECONDS
     claims = {"aud": f"{address.scheme}://{address.netloc}", "exp": expires, "sub": contact}
@@ -117,7 +117,7 @@ def authorization(endpoint: str, private: str, contact: str, now: float | None =
 
 
 def send(subscription: PushSubscription, text: bytes, private: str, contact: str) -> int:
-    """Send a message; returns the status of the push service. 404 and 410: the browser has unsubscribed."""
+    """Send a message and return the status of the response. 404 and 410: the browser has unsubscribed."""
     check(subscription)
     address = urlsplit(subscription.endpoint)
     headers = {

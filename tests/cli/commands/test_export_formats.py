@@ -124,7 +124,7 @@ def test_a_named_session_without_a_context(run: Run, tmp_path: Path) -> None:
         (("--format", "openai", "--at", "3"), "--at needs exactly one session"),
         (("--format", "openai", "--at", "x"), "invalid int value"),
         (("--format", "atif", "--to", "http://localhost"), "--to is for --format otel"),
-        (("--format", "otel", "--to", "localhost:4318"), "--to takes the address of a collector"),
+        (("--format", "otel", "--to", "localhost:4318"), "--to needs the URL of a collector"),
         (("--format", "otel", "--to", "http://localhost", "-o", "x"), "use one of them"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_tool_can_be_called_by_hand(run: Run) -> None:
     assert done.code == 0
     assert "use a frozen dataclass instead of a NamedTuple" in done.out
     elsewhere = run("mcp", "--samples", "--call", "what_was_refused", "{}")
-    assert "Nothing was refused." in elsewhere.out
+    assert "Nothing was rejected." in elsewhere.out
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_tool_can_be_called_by_hand(run: Run) -> None:
     [
         (("--print-config", "emacs"), "invalid choice"),
         (("--samples", "--call", "search", "query"), "must be a JSON object"),
-        (("--samples", "--call", "search", '{"query": "x", "budget": 0}'), "budget is 0; it has to be between"),
+        (("--samples", "--call", "search", '{"query": "x", "budget": 0}'), "budget is 0; it must be between"),
         (("--http",), "--http needs --print-config"),
         (("--directory", "/no/such/directory"), "/no/such/directory is not a directory"),
         (("--directory", "/", "--all-projects"), "cannot be used together"),

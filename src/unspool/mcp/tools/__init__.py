@@ -1,1 +1,1 @@
-"""The tools, one module each: a function that turns a request and its parameters into an answer."""
+"""The tools, one module each: a function that takes a request and its parameters and returns text."""

@@ -1,4 +1,4 @@
-"""`context_at`: what the model had in its context when it wrote a message, and what it had no longer."""
+"""`context_at`: what was in the context when the model wrote a message, and what was no longer in it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..request import BudgetParams, ToolRequest, offset_of
 
 _AT_ONCE = 40
 _EXCERPT = 40
-"""Tokens of each block."""
+"""Maximum number of tokens of each block."""
 _SUMMARY = 400
 _MOST_RANGES = 12
 
 
 class ContextParams(BudgetParams, kw_only=True):
-    """At which message of which session."""
+    """The session, and the message in it."""
 
     session: Annotated[str, msgspec.Meta(description="id, start of one, or latest", max_length=300)]
     message: Annotated[int, msgspec.Meta(description="number of the message; -1 is the next one")] = -1
 
 
 def context_at(request: ToolRequest, params: ContextParams) -> str:
-    """Show a context, the newest message first."""
+    """List the messages that were in context, the newest first."""
     row = request.find(params.session)
     session = _outline(request, row)
     index = len(session) if params.message == -1 else params.message
@@ -46,15 +46,15 @@ def context_at(request: ToolRequest, params: ContextParams) -> str:
     newest = context.message_indices[::-1]
     while chosen := newest[offset : offset + _AT_ONCE]:
         found = request.each(row, chosen)
-        for place in chosen:
-            if place in found and not answer.add(_item(found[place], row.agent)):
+        for message_index in chosen:
+            if message_index in found and not answer.add(_item(found[message_index], row.agent)):
                 return answer.text("context_at", str(offset))
             offset += 1
     return answer.text("context_at", note="" if newest else "Nothing was in the context.")
 
 
 def _outline(request: ToolRequest, row: SessionRow) -> Session:
-    """The record with messages that have no text: enough to know what was in context, however long it is."""
+    """Return the record with messages without text: enough to compute the context, even of a very long session."""
     messages = request.store.messages
     return msgspec.structs.replace(request.head(row), messages=messages.outlines(row.id, messages.patches(row.id)))
 
@@ -62,20 +62,20 @@ def _outline(request: ToolRequest, row: SessionRow) -> Session:
 def _summarize(answer: Answer, session: Session, context: Context, index: int) -> None:
     inside = set(context.message_indices)
     answer.line(f"in context: {counted(len(inside), 'message')} ({_ranges(context.message_indices)})")
-    gone = [place for place in range(min(index, len(session))) if place not in inside]
+    gone = [earlier for earlier in range(min(index, len(session))) if earlier not in inside]
     if gone:
         answer.line(f"not in context: {counted(len(gone), 'earlier message')} ({_ranges(gone)})")
     if not context.recorded:
         answer.line("The agent had replaced its context with something that is not in the log.")
     if context.omitted_calls:
-        answer.line(f"{counted(len(context.omitted_calls), 'call')} without a result was not sent to the model.")
+        answer.line(f"not sent to the model: {counted(len(context.omitted_calls), 'call')} without a result")
     for boundary in (*session.compaction.inherited, *session.compaction.boundaries):
         if boundary.message_index in inside and boundary.summary:
             answer.add([f"summary at message {boundary.message_index}:", quoted(boundary.summary, _SUMMARY)])
 
 
 def _ranges(indices: Iterable[int]) -> str:
-    """Indices as ranges, in order."""
+    """Format indices as sorted ranges, such as `0-3, 7`."""
     found: list[list[int]] = []
     for index in sorted(indices):
         if found and found[-1][1] == index - 1:

@@ -1,4 +1,4 @@
-"""`history_of_file`: which sessions read or changed a file, how, and whether that was accepted."""
+"""`history_of_file`: the calls of earlier sessions that read or changed a file, and how they ended."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from ..request import BudgetParams, ToolRequest, moment, offset_of
 
 _AT_ONCE = 20
 _PATH, _CHANGE, _REASON = 40, 100, 80
-"""Tokens of a path, of what was changed, and of why it was rejected or failed."""
+"""Maximum number of tokens of a path, a change, and the reason for a rejection or failure."""
 
 
 class FileHistoryParams(BudgetParams, kw_only=True):
-    """Which file."""
+    """The file."""
 
     path: Annotated[str, msgspec.Meta(description="absolute, or relative to the project", max_length=1000)]
 
 
 class _Known(NamedTuple):
-    """A session, and how its calls ended where that is an event."""
+    """A session, and how its unsuccessful calls ended."""
 
     row: SessionRow
     ends: dict[str, tuple[str, str]]
 
 
 def history_of_file(request: ToolRequest, params: FileHistoryParams) -> str:
-    """List the calls that touched a file, the most recent session first."""
+    """List the calls that read or changed a file, the most recent session first."""
     path = _relative(request, params.path)
     files = TouchedFiles(request.store.database, request.store.sessions)
     offset, known = offset_of(params.cursor), None
@@ -53,11 +53,11 @@ def history_of_file(request: ToolRequest, params: FileHistoryParams) -> str:
             if not answer.add([*header, *_calls(request, known, touch)]):
                 return answer.text("history_of_file", str(offset))
             offset += 1
-    return answer.text("history_of_file", note="" if answer.items else "No session touched such a file.")
+    return answer.text("history_of_file", note="" if answer.items else "No session read or changed this file.")
 
 
 def _relative(request: ToolRequest, given: str) -> str:
-    """A path in the project without the folder of the project: worktrees have the same files."""
+    """Return a path relative to the project, because worktrees have the same files."""
     path = given.strip()
     if not path.strip("/."):
         raise UsageError("path is empty; name a file, such as src/main.py")
@@ -75,7 +75,7 @@ def _known(request: ToolRequest, session: int) -> _Known:
 
 
 def _ends(head: Session) -> Iterator[tuple[str, tuple[str, str]]]:
-    """How calls ended that did not succeed, by the id of the call."""
+    """Yield the id of each call that did not succeed, how it ended, and why."""
     for orphan in head.orphans:
         yield orphan.tool_use_id, (f"unfinished ({orphan.reason})", "")
     for failure in head.errors:
@@ -90,7 +90,7 @@ def _calls(request: ToolRequest, known: _Known, touch: FileTouch) -> Iterator[Pa
     agent = agent_named(known.row.agent)
     path = request.text(touch.path)
     for message in request.each(known.row, [touch.message]).values():
-        left = " (on a branch that was left)" if message.branch else ""
+        left = " (on an abandoned branch)" if message.branch else ""
         yield f"message {message.index}, {moment(message.timestamp)}{left}: {inline(path, _PATH)}"
         for block in message.blocks:
             if isinstance(block, m.ToolCall) and path in agent.touched(block.name, block.raw_input):

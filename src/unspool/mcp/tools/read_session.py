@@ -1,4 +1,4 @@
-"""`read_session`: some messages of a session, as many as the budget allows and no more than were asked for."""
+"""`read_session`: a range of messages of a session, as far as the budget allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,6})\.(\d{1,10})")
 
 
 class ReadSessionParams(BudgetParams, kw_only=True):
-    """Which messages of which session."""
+    """The session, and the range of messages."""
 
     session: Annotated[str, msgspec.Meta(description="id, start of one, or latest", max_length=300)]
     first: Annotated[int, msgspec.Meta(description="first message; -10 is the tenth from the end")] = 0
@@ -29,8 +29,8 @@ class ReadSessionParams(BudgetParams, kw_only=True):
     branch: Annotated[int, msgspec.Meta(description="another branch than the active one")] = 0
 
 
-class _Place(NamedTuple):
-    """Where an answer ends, and the next one begins."""
+class _Position(NamedTuple):
+    """The position where a response ends and the next one continues."""
 
     message: int
     block: int = 0
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
 
 def read_session(request: ToolRequest, params: ReadSessionParams) -> str:
-    """Show messages."""
+    """Show the messages of a session."""
     row = request.find(params.session)
     first, last = _window(row, params)
     start = _start(params.cursor, first, last)
@@ -51,11 +51,11 @@ def read_session(request: ToolRequest, params: ReadSessionParams) -> str:
     for message in _messages(request, row, start.message, last):
         if message.branch != params.branch:
             continue
-        begin = start if message.index == start.message else _Place(message.index)
+        begin = start if message.index == start.message else _Position(message.index)
         stop = _show(answer, message, row.agent, begin, is_whole)
         if stop is not None:
             return answer.text("read_session", str(stop))
-    note = "" if answer.items else "No messages of this branch are in the window."
+    note = "" if answer.items else "No messages of this branch are in this range."
     return answer.text("read_session", note=note)
 
 
@@ -70,20 +70,20 @@ def _window(row: SessionRow, params: ReadSessionParams) -> tuple[int, int]:
     return first, min(last, end)
 
 
-def _start(cursor: str, first: int, last: int) -> _Place:
+def _start(cursor: str, first: int, last: int) -> _Position:
     if not cursor:
-        return _Place(first)
+        return _Position(first)
     found = _CURSOR.fullmatch(cursor)
     if found is None or not first <= int(found[1]) <= last:
         raise bad_cursor()
-    return _Place(*map(int, found.groups()))
+    return _Position(*map(int, found.groups()))
 
 
 def _check_branch(request: ToolRequest, row: SessionRow, branch: int) -> None:
     branches = request.store.messages.load_head(row.id).branches if branch else []
     if branch and all(each.id != branch for each in branches):
         known = ", ".join(str(each.id) for each in branches[:20]) or "none"
-        raise NotFoundError(f"the session has no branch {branch}; branches beside the active one: {known}")
+        raise NotFoundError(f"the session has no branch {branch}; other branches: {known}")
 
 
 def _messages(request: ToolRequest, row: SessionRow, first: int, last: int) -> Iterator[m.Message]:
@@ -91,12 +91,12 @@ def _messages(request: ToolRequest, row: SessionRow, first: int, last: int) -> I
         yield from request.messages(row, start, min(start + _AT_ONCE, last + 1))
 
 
-def _show(answer: Answer, message: m.Message, agent: str, begin: _Place, is_whole: bool) -> _Place | None:
-    """Add a message from a place on; returns where the room ended."""
+def _show(answer: Answer, message: m.Message, agent: str, begin: _Position, is_whole: bool) -> _Position | None:
+    """Add a message, starting at a position. Return where to continue if there was not enough room."""
     for number, block in enumerate(blocks_of(message, agent)):
         if number < begin.block:
             continue
-        at = _Place(message.index, number, begin.character if number == begin.block else 0)
+        at = _Position(message.index, number, begin.character if number == begin.block else 0)
         label = heading(message) if number == begin.block else ""
         end = _show_block(answer, block, label, at, is_whole)
         if end is not None:
@@ -104,8 +104,8 @@ def _show(answer: Answer, message: m.Message, agent: str, begin: _Place, is_whol
     return None
 
 
-def _show_block(answer: Answer, block: MessageBlock, label: str, at: _Place, is_whole: bool) -> _Place | None:
-    """Add a block from a place on; returns where the room ended, if it did."""
+def _show_block(answer: Answer, block: MessageBlock, label: str, at: _Position, is_whole: bool) -> _Position | None:
+    """Add a block, starting at a position. Return where to continue if there was not enough room."""
     start = at.character
     words = ", ".join(part for part in (label, block.label, f"from character {start}" if start else "") if part)
     text = block.text[start:]

@@ -1,4 +1,4 @@
-"""`recent_work`: which sessions there were, what was asked last, and how each ended."""
+"""`recent_work`: the latest sessions, with their status and the last prompt and answer of each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..request import BudgetParams, ToolRequest, moment, offset_of
 
 _AT_ONCE = 10
 _LATEST = 40
-"""Messages at the end of a session in which the last answer is looked for."""
+"""Number of messages at the end of a session to search for the last answer."""
 _PROMPT, _ANSWER = 60, 160
-"""Tokens of the last prompt and the last answer."""
+"""Maximum number of tokens of the last prompt and the last answer."""
 
 
 class RecentWorkParams(BudgetParams, kw_only=True):
-    """Which sessions."""
+    """The period."""
 
     since: Annotated[str, msgspec.Meta(description="such as 7d, 12h, today, 2026-11-01", max_length=100)] = ""
 

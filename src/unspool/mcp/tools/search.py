@@ -1,4 +1,4 @@
-"""`search`: what was said, done or printed in earlier sessions."""
+"""`search`: full-text search in earlier sessions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..request import BudgetParams, ToolRequest, offset_of
 _AT_ONCE = 10
 _HITS = 3
 _OWN_TOOLS = (Name("mcp__unspool__", prefix=True), Name("mcp_unspool_", prefix=True))
-"""What agents call these tools, with the name that `unspool mcp --print-config` gives the server."""
+"""Prefixes of the names that agents give these tools, if the server has the name from `unspool mcp --print-config`."""
 _MOST_QUERY = 2_000
-"""Characters of a query."""
+"""Maximum number of characters of a query."""
 
 
 class SearchParams(BudgetParams, kw_only=True):
-    """What to search for."""
+    """The query."""
 
     query: Annotated[
         str,
@@ -45,7 +45,7 @@ def search(request: ToolRequest, params: SearchParams) -> str:
             query, _AT_ONCE, _HITS, offset=offset, among=request.sessions, redactor=request.redactor
         )
         for found in page.found:
-            # What matches nothing but a secret is not shown.
+            # A session in which only secrets match has no hits.
             if found.hits and not answer.add(_item(request, found)):
                 return answer.text("search", str(offset))
             offset += 1
@@ -54,7 +54,7 @@ def search(request: ToolRequest, params: SearchParams) -> str:
 
 
 def _without_echoes(query: Query) -> Query:
-    """A query that does not find earlier questions to these tools and their answers, unless it asks for a tool."""
+    """Exclude earlier calls of these tools and their results, unless the query has a filter for tools."""
     if query.filters.tool:
         return query
     return replace(query, filters=replace(query.filters, tool=Values(unwanted=_OWN_TOOLS)))

@@ -18,11 +18,11 @@ from ..request import BudgetParams, ToolRequest, moment, offset_of
 
 _AT_ONCE = 20
 _ACTION, _REASON = 120, 160
-"""Tokens of what was rejected, and of the reason."""
+"""Maximum number of tokens of a rejected action and of the reason."""
 
 
 class RefusedParams(BudgetParams, kw_only=True):
-    """Which rejections."""
+    """Filters for rejections."""
 
     tool: Annotated[str, msgspec.Meta(description="only calls of this tool", max_length=200)] = ""
     since: Annotated[str, msgspec.Meta(description="such as 7d, today, 2026-11-01", max_length=100)] = ""
@@ -36,7 +36,7 @@ def what_was_refused(request: ToolRequest, params: RefusedParams) -> str:
     offset = offset_of(params.cursor)
     rows, total = request.store.events.page(wanted, _AT_ONCE, offset)
     answer = request.answer(
-        params.budget, f"{counted(total, 'refused action')} in {request.scope.text}, the most recent first:"
+        params.budget, f"{counted(total, 'rejected action')} in {request.scope.text}, the most recent first:"
     )
     while rows:
         for row in rows:
@@ -44,7 +44,7 @@ def what_was_refused(request: ToolRequest, params: RefusedParams) -> str:
                 return answer.text("what_was_refused", str(offset))
             offset += 1
         rows, _ = request.store.events.page(wanted, _AT_ONCE, offset)
-    return answer.text("what_was_refused", note="" if answer.items else "Nothing was refused.")
+    return answer.text("what_was_refused", note="" if answer.items else "Nothing was rejected.")
 
 
 def _item(request: ToolRequest, row: EventRow) -> list[Part]:

@@ -1,1 +1,1 @@
-"""The JSON API: what pages show, for programs."""
+"""The JSON API: the data of the pages, for programs."""

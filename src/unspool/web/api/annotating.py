@@ -21,7 +21,7 @@ from .runs import decoded_body, json_response
 
 
 class AnnotationBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to add."""
+    """The annotation to add."""
 
     kind: AnnotationKind
     text: str = ""
@@ -29,13 +29,13 @@ class AnnotationBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RemovalBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to remove."""
+    """The annotation to remove."""
 
     id: int
 
 
 class AnnotationList(msgspec.Struct, kw_only=True):
-    """All of a session."""
+    """All pins, notes and tags of a session."""
 
     session: str
     annotations: list[Annotation]
@@ -45,14 +45,14 @@ class AnnotationList(msgspec.Struct, kw_only=True):
 async def annotations_of(
     pool: Pool, key: FromPath[str], redact: FromQuery[bool] = False, redact_personal: FromQuery[bool] = False
 ) -> Response[bytes]:
-    """The pins, notes and tags of a session."""
+    """List the pins, notes and tags of a session."""
     redactor = find_redactor(redact=redact, personal=redact_personal)
     return json_response(await pool.run(_list, key), redactor=redactor)
 
 
 @post("/api/annotations/{key:str}", include_in_schema=False)
 async def add(request: Request[Any, Any, Any], pool: Pool, app_state: State, key: FromPath[str]) -> Response[bytes]:
-    """Add one."""
+    """Add a pin, note or tag."""
     body: AnnotationBody = await decoded_body(request, AnnotationBody)
     row = await pool.run(_row, key, body.message_index)
     await asyncio.to_thread(_add, app_state.settings.store, row, body)
@@ -61,7 +61,7 @@ async def add(request: Request[Any, Any, Any], pool: Pool, app_state: State, key
 
 @post("/api/annotations/{key:str}/remove", include_in_schema=False)
 async def remove(request: Request[Any, Any, Any], pool: Pool, app_state: State, key: FromPath[str]) -> Response[bytes]:
-    """Remove one."""
+    """Remove a pin, note or tag."""
     body: RemovalBody = await decoded_body(request, RemovalBody)
     row = await pool.run(_row, key, None)
     await asyncio.to_thread(_remove, app_state.settings.store, row, body.id)
@@ -83,7 +83,7 @@ def _row(store: Store, key: str, message: int | None) -> SessionRow:
     return query.row
 
 
-# The connections of the pool can only read.
+# These open the store themselves: the connections of the pool are read-only.
 
 
 def _add(location: str, row: SessionRow, body: AnnotationBody) -> None:

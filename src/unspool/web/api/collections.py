@@ -102,7 +102,7 @@ def _page(store: Store, filter: ListParams) -> SessionPage:
 
 
 def _path_of(store: Store, project: str) -> str | None:
-    """The path of a project, given its path or its name."""
+    """Return the path of a project, given its path or its name."""
     known = list_projects(store)
     if any(row.path == project for row in known):
         return project
@@ -153,7 +153,7 @@ def stats(store: Store, params: StatsParams) -> Stats:
 
 
 def usage(store: Store, params: UsageParams) -> UsageReport:
-    """Tokens and their cost, as `unspool usage --json`."""
+    """Tokens and their cost, as in `unspool usage --json`."""
     filter = UsageFilter(
         sessions=SessionFilter(agent=_or_none(params.agent), project_contains=params.project or None),
         since=parse_time(params.after),

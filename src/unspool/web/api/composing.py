@@ -1,4 +1,4 @@
-"""Endpoints that help to write a message and to start an agent: completions, and who works in a folder."""
+"""Endpoints that help to write a message and to start an agent: completions, and the runs in a folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .runs import json_response
 async def completions(
     supervisor: NamedDependency[Supervisor], id: FromPath[str], word: FromQuery[str] = ""
 ) -> Response[bytes]:
-    """What can complete a word in a message to an agent."""
+    """Return completions for a word in a message to an agent."""
     run = supervisor.run(id)
     return json_response(await asyncio.to_thread(complete, word, run.details.commands, run.spec.folder))
 
 
 @get("/api/folder", include_in_schema=False)
 async def folder(supervisor: NamedDependency[Supervisor], path: FromQuery[str]) -> Response[bytes]:
-    """Who works in a folder."""
+    """Return the runs in a folder, and whether a worktree is possible."""
     return json_response(await asyncio.to_thread(folder_state, path, supervisor.runs()))
 
 

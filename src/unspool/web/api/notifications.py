@@ -19,21 +19,21 @@ from .runs import decoded_body, json_response
 
 @get("/sw.js", include_in_schema=False)
 async def service_worker() -> Response[bytes]:
-    """The service worker. It is at the root, so that it is responsible for all pages."""
+    """Send the service worker. It is at the root, so that its scope includes all pages."""
     script = assets()["sw.js"]
     return Response(script.data, media_type=script.media_type)
 
 
 @get("/api/push", include_in_schema=False)
 async def push(app_state: State) -> Response[bytes]:
-    """The key with which a browser subscribes."""
+    """Return the key with which a browser subscribes."""
     key, reason = await asyncio.to_thread(push_key, app_state.notifier)
     return json_response(PushKey(key=key, reason=reason))
 
 
 @post("/api/push", include_in_schema=False)
 async def subscribe(request: Request[Any, Any, Any], app_state: State) -> Response[bytes]:
-    """Notify a browser."""
+    """Subscribe a browser to notifications."""
     from ..web_push import PushSubscription
 
     body: SubscriptionBody = await decoded_body(request, SubscriptionBody)
@@ -44,7 +44,7 @@ async def subscribe(request: Request[Any, Any, Any], app_state: State) -> Respon
 
 @post("/api/push/remove", include_in_schema=False)
 async def unsubscribe(request: Request[Any, Any, Any], app_state: State) -> Response[bytes]:
-    """Notify a browser no longer."""
+    """Unsubscribe a browser from notifications."""
     body: EndpointBody = await decoded_body(request, EndpointBody)
     await asyncio.to_thread(app_state.push_notifier().unsubscribe, body.endpoint)
     return json_response({}, 201)
@@ -52,7 +52,7 @@ async def unsubscribe(request: Request[Any, Any, Any], app_state: State) -> Resp
 
 @post("/api/phone", include_in_schema=False)
 async def phone(request: Request[Any, Any, Any], app_state: State) -> Response[bytes]:
-    """The link that opens the app on another device. It contains the token, so only those who may act get it."""
+    """Return the link that opens the app on another device. It contains the token, so only those who may act get it."""
     await decoded_body(request, WhoBody)
     settings = app_state.settings
     link = phone_link(settings, settings.access().token)

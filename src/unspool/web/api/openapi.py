@@ -1,4 +1,4 @@
-"""The published description of the API, made from the annotations of its endpoints."""
+"""The published description of the API, generated from the annotations of its endpoints."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .run_schemas import RUN_ENDPOINTS, RunEndpoint, RunEvent, RunList
 from .schemas import SCHEMAS
 
 _ABOUT = """The sessions of coding agents on this computer, as unspool stores them. Agents are started, messaged,
-answered and stopped under /api/runs; everything else is read-only."""
+answered and stopped under /api/runs. GET requests change nothing."""
 
 _TEXT = {"type": "string"}
 _CHANGES = (
-    "Changes of the store as server-sent events: `id` is the number of the change, `event` its kind, `data` a "
+    "Changes to the store as server-sent events: `id` is the number of the change, `event` its kind, `data` a "
     "LiveEvent. The stream starts after `since` or the header Last-Event-ID, otherwise now, and does not end."
 )
 _RUN_EVENTS = (
-    "What happens to running agents as server-sent events: `id` is the number in the run log, `event` the kind, "
+    "Events of running agents as server-sent events: `id` is the number in the run log, `event` the kind, "
     "`data` a RunEvent. The stream starts after `since` or the header Last-Event-ID, otherwise now, and does not end."
 )
 _IN_PATH = {"id": "The id of a run, or a unique prefix of it.", "question": "The id of an approval request."}
 
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The description: OpenAPI 3.1, whose schemas are JSON Schema."""
+    """Return the description in OpenAPI 3.1, which uses JSON Schema."""
     types = [endpoint.response for endpoint in endpoints if endpoint.response is not bytes]
     run_types = [kind for each in RUN_ENDPOINTS for kind in (each.response, each.body) if kind is not None]
     _, components = msgspec.json.schema_components(
@@ -52,7 +52,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": components,
-            "responses": {"Error": {"description": "What went wrong.", "content": _json("ErrorBody")}},
+            "responses": {"Error": {"description": "An error.", "content": _json("ErrorBody")}},
             "headers": {"ETag": {"description": "Changes whenever the response does.", "schema": _TEXT}},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -63,7 +63,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def openapi_text(endpoints: Sequence[Endpoint]) -> bytes:
-    """The published description."""
+    """Return the description as JSON text."""
     return msgspec.json.format(msgspec.json.encode(openapi(endpoints), order="deterministic"), indent=2) + b"\n"
 
 
@@ -86,19 +86,19 @@ def _parameter(endpoint: Endpoint, name: str, schema: dict[str, Any]) -> dict[st
     description = {"description": schema["description"]} if "description" in schema else {}
     rest = {key: value for key, value in schema.items() if key != "description" and (key, value) != ("default", "")}
     is_in_path = name in endpoint.in_path
-    place = "path" if is_in_path else "query"
-    return {"name": name, "in": place, "required": is_in_path, **description, "schema": rest}
+    location = "path" if is_in_path else "query"
+    return {"name": name, "in": location, "required": is_in_path, **description, "schema": rest}
 
 
 def _run_operation(endpoint: RunEndpoint) -> dict[str, Any]:
-    (answer,), _ = msgspec.json.schema_components([endpoint.response], ref_template=SCHEMAS + "{name}")
-    content = {"application/json": {"schema": answer}}
-    places = [name for name in _IN_PATH if f"{{{name}}}" in endpoint.path]
+    (schema,), _ = msgspec.json.schema_components([endpoint.response], ref_template=SCHEMAS + "{name}")
+    content = {"application/json": {"schema": schema}}
+    in_path = [name for name in _IN_PATH if f"{{{name}}}" in endpoint.path]
     described: dict[str, Any] = {
         "operationId": f"{endpoint.name}_run" if endpoint.body else endpoint.name,
         "summary": endpoint.summary,
         "parameters": [
-            *({**_param(name, "path", _IN_PATH[name], _TEXT), "required": True} for name in places),
+            *({**_param(name, "path", _IN_PATH[name], _TEXT), "required": True} for name in in_path),
             *(_redaction() if endpoint.response in (RunList, RunView) and endpoint.body is None else ()),
         ],
         "responses": {str(endpoint.status): {"description": endpoint.summary, "content": content}} | _errors(),
@@ -112,7 +112,7 @@ def _run_operation(endpoint: RunEndpoint) -> dict[str, Any]:
 def _run_events() -> dict[str, Any]:
     return {
         "operationId": "run_events",
-        "summary": "Everything that happens to running agents from now on, or since a number.",
+        "summary": "All events of running agents from now on, or after a number.",
         "description": _RUN_EVENTS,
         "parameters": [
             _param("since", "query", "The number of the last known event.", {"type": "integer", "minimum": 0}),
@@ -134,7 +134,7 @@ def _live_events() -> dict[str, Any]:
     ]
     return {
         "operationId": "live_events",
-        "summary": "All changes from now on, or since a number.",
+        "summary": "All changes from now on, or after a number.",
         "description": _CHANGES,
         "parameters": parameters,
         "responses": {"200": {"description": "Events.", "content": _stream("LiveEvent")}} | _errors(),
@@ -142,7 +142,7 @@ def _live_events() -> dict[str, Any]:
 
 
 def _redaction() -> list[dict[str, Any]]:
-    """The parameters of endpoints that do not have a Struct for theirs."""
+    """Return the redaction parameters, for endpoints that have no Struct for their parameters."""
     _, definitions = msgspec.json.schema_components([Params])
     fields = definitions[Params.__name__]["properties"]
     return [_param(name, "query", field.pop("description"), field) for name, field in fields.items()]
@@ -152,8 +152,8 @@ def _stream(name: str) -> dict[str, Any]:
     return {"text/event-stream": {"schema": {"$ref": SCHEMAS + name}}}
 
 
-def _param(name: str, place: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "in": place, "required": False, "description": description, "schema": schema}
+def _param(name: str, location: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": location, "required": False, "description": description, "schema": schema}
 
 
 def _errors() -> dict[str, Any]:

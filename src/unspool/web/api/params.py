@@ -1,7 +1,7 @@
-"""Parameters of the API: which ones an endpoint has, what they may be, and what to say when one is invalid.
+"""Parameters of the API: their declaration, parsing and validation, and messages about invalid ones.
 
-An endpoint is a plain function of the store, or of one session, and of a Struct with all its parameters. Its
-annotations are also what the published description says.
+An endpoint is a plain function of the store, or of one session, and of a Struct with all its parameters. The published
+description is generated from its annotations.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class SessionContext(NamedTuple):
 
     query: SessionQuery
     seq: int
-    """The last change before anything of the session was read."""
+    """The number of the last change before the session was read."""
 
 
 Synonyms: TypeAlias = Mapping[str, Callable[[str], str]]
-"""For parameters that accept synonyms of their values: a function that gives the value for a word."""
+"""For each parameter that accepts synonyms: a function that returns the value for a word."""
 
 
 Redact = Annotated[bool, Meta(description="Replace secrets with placeholders, the same one for the same secret.")]
@@ -46,7 +46,7 @@ RedactPersonal = Annotated[
 
 
 def find_redactor(*, redact: bool, personal: bool) -> Redactor | None:
-    """A redactor with the key of this machine, if one is asked for."""
+    """Return a redactor with the key of this machine; None if none is requested."""
     return make_redactor(personal=personal) if redact or personal else None
 
 
@@ -59,23 +59,23 @@ class Params(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     redact_personal: RedactPersonal = False
 
     def redactor(self) -> Redactor | None:
-        """What takes secrets out of the answer, if that is asked for."""
+        """Return the redactor for the response; None if none is requested."""
         return find_redactor(redact=self.redact, personal=self.redact_personal)
 
 
 class Endpoint(NamedTuple):
-    """A path of the API with the function that answers it."""
+    """A path of the API with the function that handles it."""
 
     path: str
     handler: Callable[..., Any]
     params: type[Params]
     response: Any
     is_of_session: bool
-    """Answered from one session, which its parameter `key` names."""
+    """Whether it is about one session, which its parameter `key` names."""
 
     @classmethod
     def of(cls, path: str, handler: Callable[..., Any]) -> Endpoint:
-        """The endpoint at a path; everything else follows from the annotations of the function."""
+        """Create the endpoint at a path. Everything else is derived from the annotations of the function."""
         hints = get_type_hints(handler, include_extras=True)
         response = hints.pop("return")
         source, params = hints.values()
@@ -93,17 +93,17 @@ class Endpoint(NamedTuple):
 
     @property
     def media_type(self) -> str:
-        """JSON, or the plain text of a log."""
+        """The media type of the response: JSON, or the plain text of a log."""
         return "text/plain" if self.response is bytes else "application/json"
 
 
 def find_endpoint(endpoints: Iterable[Endpoint], path: bytes) -> tuple[Endpoint, dict[str, str]]:
-    """The endpoint for a path that is still escaped, and the parameters in the path."""
+    """Return the endpoint for an escaped path, and the parameters in the path."""
     text = path.decode("latin-1").partition("?")[0]
     for endpoint in endpoints:
         if found := endpoint.pattern.fullmatch(text):
             return endpoint, {name: _unescape(value) for name, value in found.groupdict().items()}
-    raise NotFoundError(f"There is nothing at {text[:_MOST_SHOWN]}. See {PREFIX}/openapi.json for what there is.")
+    raise NotFoundError(f"There is nothing at {text[:_MOST_SHOWN]}. See {PREFIX}/openapi.json for all endpoints.")
 
 
 def _unescape(text: str) -> str:
@@ -114,7 +114,7 @@ def _unescape(text: str) -> str:
 
 
 def parse_params(endpoint: Endpoint, in_path: dict[str, str], query: bytes) -> Params:
-    """The parameters of a request, with defaults for those not given."""
+    """Return the parameters of a request, with defaults for those not given."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(endpoint.params)}
     allowed = [name for name in fields if name not in in_path]
     given = dict(in_path)
@@ -151,7 +151,7 @@ def _explain(endpoint: Endpoint, given: dict[str, str], what: str) -> InvalidReq
     field = _FIELD_OF_ERROR.search(what)
     name = field[1] if field is not None else ""
     if name not in given:
-        return InvalidRequestError(f"A parameter is missing: {what}.", f"See {PREFIX}/openapi.json for what is needed.")
+        return InvalidRequestError(f"A parameter is missing: {what}.", f"See {PREFIX}/openapi.json.")
     return _not_allowed(endpoint, name, given[name])
 
 
@@ -161,17 +161,17 @@ def _not_allowed(endpoint: Endpoint, name: str, value: str) -> InvalidRequestErr
 
 
 def parameter_schemas(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
-    """The JSON Schema of each parameter."""
+    """Return the JSON Schema of each parameter."""
     _, definitions = msgspec.json.schema_components([endpoint.params])
     found: dict[str, dict[str, Any]] = definitions[endpoint.params.__name__]["properties"]
     if "agent" in found:
-        # Which agents there are is known only once installed packages have been looked up.
+        # The agents are only known after installed packages have been looked up.
         found["agent"] = {"description": found["agent"]["description"], "enum": list(AGENTS)}
     return found
 
 
 def in_words(schema: dict[str, Any]) -> str:
-    """What a parameter may be."""
+    """Describe the allowed values of a parameter."""
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
     if schema.get("type") == "integer":

@@ -17,7 +17,7 @@ from .runs import decoded_body, json_response
 
 @post("/api/reverts", include_in_schema=False)
 async def revert(request: Request[Any, Any, Any], pool: Pool, app_state: State) -> Response[bytes]:
-    """Write the copy of a file from before back to its place, if the caller has seen what it replaces."""
+    """Restore the earlier copy of a file, if the caller has seen the content that it replaces."""
     body: RevertBody = await decoded_body(request, RevertBody)
     reverts = reverts_of(app_state)
     row = await pool.run(row_of, body.session)

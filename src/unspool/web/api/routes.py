@@ -1,4 +1,4 @@
-"""All routes of the API. Queries run in the threads of the pool, together with encoding their answers."""
+"""All routes of the API. Queries run in the threads of the pool, which also encode the responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .openapi import openapi_text
 from .params import Endpoint, Params, SessionContext, find_endpoint, parse_params
 from .schemas import SessionParams
 
-# Longer paths first: a shorter one would take the rest of an address for a name.
+# Longer paths first: a shorter one would match the rest of the path as part of a name.
 ENDPOINTS = sorted([*collections.ENDPOINTS, *session.ENDPOINTS], key=lambda endpoint: -endpoint.path.count("/"))
 # Names of sessions and projects may contain escaped slashes, so the framework must not split their paths.
 _PATHS = [
@@ -31,7 +31,7 @@ _PATHS = [
 
 
 class ApiReply(NamedTuple):
-    """An encoded answer; without a body if the client has it already."""
+    """An encoded response; without a body if the client already has it."""
 
     etag: str
     body: bytes | None
@@ -39,7 +39,7 @@ class ApiReply(NamedTuple):
 
 @get(_PATHS, include_in_schema=False)
 async def query(request: Request[Any, Any, Any], pool: NamedDependency[StorePool]) -> Response[bytes]:
-    """Answer a query of the store."""
+    """Handle a request that reads from the store."""
     endpoint, in_path = find_endpoint(ENDPOINTS, request.scope["raw_path"])
     params = parse_params(endpoint, in_path, request.scope["query_string"])
     reply = await pool.run(reply_to, endpoint, params, request.headers.get("if-none-match", ""))
@@ -51,7 +51,7 @@ async def query(request: Request[Any, Any, Any], pool: NamedDependency[StorePool
 
 @get("/api/openapi.json", include_in_schema=False)
 async def openapi_document() -> Response[bytes]:
-    """The description of the API."""
+    """Send the OpenAPI description of the API."""
     return Response(openapi_text(ENDPOINTS), media_type="application/json")
 
 
@@ -68,7 +68,7 @@ routes: list[HTTPRouteHandler] = [
 
 
 def reply_to(store: Store, endpoint: Endpoint, params: Params, known: str) -> ApiReply:
-    """The answer to a query; without its body if `known` lists its ETag."""
+    """Return the response to a request; without a body if `known` lists its ETag."""
     redactor = params.redactor()
     if not endpoint.is_of_session:
         body = _encoded(endpoint.handler(store, params), redactor)
@@ -83,8 +83,8 @@ def reply_to(store: Store, endpoint: Endpoint, params: Params, known: str) -> Ap
     return ApiReply(etag, _encoded(endpoint.handler(SessionContext(query, seq), params), redactor))
 
 
-def _encoded(answer: object, redactor: Redactor | None) -> bytes:
-    data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+def _encoded(response: object, redactor: Redactor | None) -> bytes:
+    data = response if isinstance(response, bytes) else msgspec.json.encode(response)
     return data if redactor is None else redactor.data(data)
 
 

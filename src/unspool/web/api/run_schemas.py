@@ -16,10 +16,10 @@ from ...runs.worktrees import FolderState
 
 
 class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to start."""
+    """The parameters of a new run."""
 
     agent: str | None = None
-    """For a new session; a past one has its own."""
+    """For a new session; a past session already has an agent."""
     folder: str | None = None
     session: str | None = None
     """Key of a past session to resume."""
@@ -27,15 +27,15 @@ class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Fork after this message instead of resuming."""
     fork: bool = False
     worktree: bool = False
-    """Make a git worktree of the folder first, and start there."""
+    """Create a git worktree of the folder, and start there."""
     mode: str | None = None
     model: str | None = None
     sandbox: bool = False
-    """Hide what unspool keeps from the agent. Needs bubblewrap."""
+    """Hide unspool's own data from the agent. Needs bubblewrap."""
     prompt: str | None = None
     message_id: str | None = None
     attachments: list[Attachment] = []
-    """Of the prompt."""
+    """The attachments of the prompt."""
     who: str = "someone"
     take_over: bool = False
 
@@ -44,7 +44,7 @@ class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A message to the agent."""
 
     id: str
-    """Chosen by the sender: a message sent twice with one id counts once."""
+    """Chosen by the sender: a message that is sent twice with the same id counts once."""
     text: str
     attachments: list[Attachment] = []
     """Images for the model, and text files, which become part of the text."""
@@ -52,17 +52,17 @@ class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class EditBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A change of a message that has not been sent to the agent yet."""
+    """A change to a message that has not been sent to the agent yet."""
 
     text: str | None = None
     position: int | None = None
-    """Its new place among the messages that wait, from 0."""
+    """Its new position among the queued messages, from 0."""
     remove: bool = False
     who: str = "someone"
 
 
 class QueueBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to do with the messages that wait after an interrupt."""
+    """What to do with the messages that are queued after an interruption."""
 
     action: QueueAction
     who: str = "someone"
@@ -81,7 +81,7 @@ class AnswerBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class WhoBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Who sends the request."""
+    """The sender of a request."""
 
     who: str = "someone"
 
@@ -94,27 +94,27 @@ class ChangeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RevertBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which file to revert to which copy."""
+    """A file to revert, and the copy to revert it to."""
 
     session: str
     path: str
     copy: str
     """The digest of the copy, or `absent` to remove a file that did not exist before."""
     seen: str
-    """The digest of the content that is replaced, as it was shown; `absent` if there was no file."""
+    """The digest of the content to be replaced, as the user saw it; `absent` if there was no file."""
     who: str = "someone"
 
 
 class Reverted(msgspec.Struct, kw_only=True):
-    """What was written."""
+    """A reverted file."""
 
     path: str
     replaced: str
-    """The digest of the content that was replaced; a copy of it is kept."""
+    """The digest of the content that was replaced; a copy of it is stored."""
 
 
 class PushKey(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The key with which a browser subscribes to notifications, or why there is none."""
+    """The key with which a browser subscribes to notifications, or the reason why there is none."""
 
     key: str | None = None
     reason: str | None = None
@@ -155,7 +155,7 @@ class AgentKind(msgspec.Struct, kw_only=True):
 
 
 class Started(msgspec.Struct, kw_only=True):
-    """A run that has started, with a note about how, if there is one."""
+    """A run that has started, with a remark for the user, if any."""
 
     run: RunView
     remark: str | None = None
@@ -229,7 +229,7 @@ RUN_ENDPOINTS = (
         RunView, EditBody,
     ),
     RunEndpoint(
-        "post", "/runs/{id}/queue", "queue", "Send, hold or discard the messages that wait after an interrupt.",
+        "post", "/runs/{id}/queue", "queue", "Send, hold or discard messages that are queued after an interruption.",
         RunView, QueueBody,
     ),
     RunEndpoint(
@@ -238,22 +238,31 @@ RUN_ENDPOINTS = (
     ),
     RunEndpoint("post", "/runs/{id}/interrupt", "interrupt", "Interrupt the current turn.", RunView, WhoBody),
     RunEndpoint(
-        "post", "/runs/{id}/processes/{process}/end", "endProcess", "End a process that continues after its turn.",
+        "post", "/runs/{id}/processes/{process}/end", "endProcess", "End a process that still runs after its turn.",
         RunView, WhoBody,
     ),
     RunEndpoint("post", "/runs/{id}/stop", "stop", "Stop the agent.", RunView, WhoBody),
     RunEndpoint("post", "/runs/{id}/change", "change", "Change the mode or the model.", RunView, ChangeBody),
     RunEndpoint(
-        "get", "/runs/{id}/completions", "completions", "What can complete a `word` that starts with `/` or `@`.",
+        "get", "/runs/{id}/completions", "completions", "Completions for a `word` that starts with `/` or `@`.",
         list[Completion],
     ),
-    RunEndpoint("get", "/folder", "folder", "Which agents work in a folder, given as `path`.", FolderState),
+    RunEndpoint(
+        "get", "/folder", "folder", "The runs in a folder, given as `path`, and whether a worktree is possible.",
+        FolderState,
+    ),
     RunEndpoint(
         "post", "/reverts", "revert", "Revert a file of a project to the copy from before an agent changed it.",
         Reverted, RevertBody,
     ),
     RunEndpoint("get", "/push", "push", "The key with which a browser subscribes to notifications.", PushKey),
-    RunEndpoint("post", "/push", "subscribe", "Notify a browser.", dict[str, str], SubscriptionBody, 201),
-    RunEndpoint("post", "/push/remove", "unsubscribe", "Forget a browser.", dict[str, str], EndpointBody, 201),
+    RunEndpoint(
+        "post", "/push", "subscribe", "Subscribe a browser to notifications.",
+        dict[str, str], SubscriptionBody, 201,
+    ),
+    RunEndpoint(
+        "post", "/push/remove", "unsubscribe", "Unsubscribe a browser from notifications.",
+        dict[str, str], EndpointBody, 201,
+    ),
     RunEndpoint("post", "/phone", "phone", "The link that opens the app on another device.", PhoneLink, WhoBody, 201),
 )  # fmt: skip

@@ -51,14 +51,14 @@ _LONGEST_BODY = 9 << 20
 
 
 def json_response(value: object, status: int = 200, redactor: Redactor | None = None) -> Response[bytes]:
-    """A value as JSON."""
+    """Return a value as a JSON response."""
     data = msgspec.json.encode(value)
     data = data if redactor is None else redactor.data(data)
     return Response(data, status_code=status, media_type="application/json")
 
 
 async def decoded_body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
-    """The body of a request, decoded and checked."""
+    """Read, decode and validate the body of a request."""
     data = await request.body()
     if len(data) > _LONGEST_BODY:
         raise UsageError(f"The request body is too large; at most {_LONGEST_BODY >> 20} MB are accepted.")
@@ -72,7 +72,7 @@ async def decoded_body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
 
 
 def runnable_agents(supervisor: Supervisor) -> list[AgentKind]:
-    """The agents that this server can run, and what is missing for the others."""
+    """Return the agents that this server can run, and what is missing for the others."""
     found = []
     for name, kind in supervisor.drivers.items():
         program, missing = None, None
@@ -94,7 +94,7 @@ def runnable_agents(supervisor: Supervisor) -> list[AgentKind]:
 
 @get("/api/agents", include_in_schema=False)
 async def agents(supervisor: Runs) -> Response[bytes]:
-    """The agents that this server can run, and what is missing for the others."""
+    """List the agents that this server can run, and what is missing for the others."""
     return json_response(runnable_agents(supervisor))
 
 
@@ -102,7 +102,7 @@ async def agents(supervisor: Runs) -> Response[bytes]:
 async def runs(
     supervisor: Runs, redact: FromQuery[bool] = False, redact_personal: FromQuery[bool] = False
 ) -> Response[bytes]:
-    """All runs, active and ended."""
+    """List all runs, active and ended."""
     found = RunList(runs=supervisor.runs(), seq=supervisor.log.last_seq())
     return json_response(found, redactor=find_redactor(redact=redact, personal=redact_personal))
 
@@ -111,7 +111,7 @@ async def runs(
 async def run(
     supervisor: Runs, id: FromPath[str], redact: FromQuery[bool] = False, redact_personal: FromQuery[bool] = False
 ) -> Response[bytes]:
-    """One run."""
+    """Return one run."""
     redactor = find_redactor(redact=redact, personal=redact_personal)
     return json_response(supervisor.run(id).view(), redactor=redactor)
 
@@ -128,7 +128,7 @@ async def start(
     planned = await pool.run(plan, body, homes, supervisor.log, supervisor.fork_reach)
     spec = planned.spec
     if body.worktree:
-        # A request that is refused leaves no worktree behind.
+        # A rejected request must not leave a worktree behind.
         supervisor.check_startable(planned.agent, spec.folder)
         spec = replace(spec, folder=await asyncio.to_thread(make_worktree, spec.folder))
     found = await supervisor.start(planned.agent, spec, planned.ref, take_over=body.take_over)
@@ -163,7 +163,7 @@ async def edit(
 
 @post("/api/runs/{id:str}/queue", include_in_schema=False)
 async def queue(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
-    """Send, hold or discard the messages that wait after an interrupt."""
+    """Send, hold or discard messages that are queued after an interruption."""
     body: QueueBody = await decoded_body(request, QueueBody)
     found = supervisor.run(id)
     found.outbox.decide(body.action)
@@ -197,7 +197,7 @@ async def interrupt(request: Request[Any, Any, Any], supervisor: Runs, id: FromP
 async def end_process(
     request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str], process: FromPath[str]
 ) -> Response[bytes]:
-    """End a process that continues after its turn."""
+    """End a process that still runs after its turn."""
     await decoded_body(request, WhoBody)
     found = supervisor.run(id)
     await found.end_process(process)
@@ -239,11 +239,11 @@ routes: list[HTTPRouteHandler] = [
 ]
 
 
-# --- what to start ---------------------------------------------------------------------------------------------------
+# --- start plans -----------------------------------------------------------------------------------------------------
 
 
 class StartPlan(msgspec.Struct, kw_only=True):
-    """What to start, in the agent's own terms."""
+    """The agent to start and its parameters, in the agent's own terms."""
 
     agent: str
     spec: RunSpec
@@ -266,13 +266,13 @@ def plan(
     try:
         query = SessionQuery(store, find(store, body.session))
     except NotFoundError:
-        place = log.last_location(body.session)
-        if place is None or body.at is not None:
+        location = log.last_location(body.session)
+        if location is None or body.at is not None:
             raise
-        # An agent that unspool ran worked on it, but its log is not in the store yet.
+        # Unspool ran an agent on this session, but the log is not in the store yet.
         return StartPlan(
-            agent=place.agent,
-            spec=replace(spec, folder=body.folder or place.folder),
+            agent=location.agent,
+            spec=replace(spec, folder=body.folder or location.folder),
             ref=_ref_on_disk(body.session, homes),
         )
     row = query.row
@@ -289,11 +289,11 @@ def plan(
 
 
 def _folder(row: SessionRow, log: RunLog) -> str:
-    """The folder of a session: from its log, or from the run log if its own does not say yet."""
+    """Return the folder of a session: from its own log, or from the run log if its own does not have it yet."""
     if row.project is not None and Path(row.project).is_absolute():
         return row.project
-    if (place := log.last_location(row.name, row.agent)) is not None:
-        return place.folder
+    if (location := log.last_location(row.name, row.agent)) is not None:
+        return location.folder
     raise UsageError(f"The folder of session {row.name} is not known; pass one as `folder`.")
 
 
@@ -314,7 +314,7 @@ def _ref(store: Store, session: int) -> SessionRef:
 
 
 class _ForkPoint(NamedTuple):
-    """Where a fork continues, in the agent's own terms, and what the user should know about it."""
+    """The id of the message to fork after, and a remark for the user, if any."""
 
     id: str
     remark: str | None
@@ -336,10 +336,10 @@ def _plan_fork(query: SessionQuery, reach: ForkReach, branch: int, at: int | Non
 
 
 def fork_branch(query: SessionQuery, branch: int) -> Branch:
-    """A branch as the fork policy sees it."""
+    """Return a branch in the form that `plan_fork` needs."""
     return Branch(query.path(branch), query.turn_starts(branch), is_active=branch == 0)
 
 
 def title_of(agent: str) -> str:
-    """The display name of an agent."""
+    """Return the display name of an agent."""
     return agent_named(agent).info.title

@@ -1,4 +1,4 @@
-"""Parameters and responses of the API, as far as they are not part of the record or of the store."""
+"""Parameters and responses of the API that are not part of the record or of the store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ After = Annotated[
 Before = Annotated[str, Meta(max_length=40, description="End of the period, in the same forms.")]
 ModelName = Annotated[str, Meta(max_length=200, description="Only this model, by its recorded name.")]
 Grouping = Annotated[
-    str, Meta(max_length=100, description=f"How to group, separated by commas: {', '.join(DIMENSIONS)}.")
+    str, Meta(max_length=100, description=f"What to group by, separated by commas: {', '.join(DIMENSIONS)}.")
 ]
 Limit = Annotated[int, Meta(ge=1, le=500, description="Maximum number of items.")]
 Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of items to skip.")]
@@ -77,7 +77,7 @@ class NoParams(Params):
 
 
 class SessionsParams(Params):
-    """Which sessions to list."""
+    """Selects the sessions to list."""
 
     synonyms: ClassVar[Synonyms] = {"has": _event_name}
 
@@ -85,7 +85,7 @@ class SessionsParams(Params):
     agent: Agent | UnsetType = UNSET
     project: Annotated[str, Meta(max_length=4000, description="Sessions of this project: its path or its name.")] = ""
     has: (
-        Annotated[EventName, Meta(description="Sessions with such an event; synonyms such as `rejected` work too.")]
+        Annotated[EventName, Meta(description="Sessions with this kind of event; synonyms like `rejected` work too.")]
         | UnsetType
     ) = UNSET
     status: Annotated[m.Status, Meta(description="Sessions with this status.")] | UnsetType = UNSET
@@ -97,7 +97,7 @@ class SessionsParams(Params):
 
 
 class ProjectParams(Params):
-    """Which sessions of a project to list."""
+    """Selects the sessions of a project to list."""
 
     project: ProjectName
     limit: Limit = 50
@@ -105,7 +105,7 @@ class ProjectParams(Params):
 
 
 class SubagentParams(Params):
-    """Which sub-agent."""
+    """Selects a sub-agent."""
 
     project: ProjectName
     agent_id: Annotated[
@@ -114,13 +114,13 @@ class SubagentParams(Params):
 
 
 class SessionParams(Params):
-    """Which session."""
+    """Selects a session."""
 
     key: Key
 
 
 class MessagesParams(SessionParams):
-    """Which messages."""
+    """Selects messages."""
 
     first: Index = 0
     last: (
@@ -133,7 +133,7 @@ class MessagesParams(SessionParams):
 
 
 class HistoryParams(SessionParams):
-    """Which part of a conversation."""
+    """Selects a part of a conversation."""
 
     branch: Annotated[
         int, Meta(ge=0, le=2**31 - 1, description="A branch of the conversation; 0 is the active one.")
@@ -149,23 +149,23 @@ class HistoryParams(SessionParams):
 
 
 class MessageParams(SessionParams):
-    """Which message."""
+    """Selects a message."""
 
     index: Index
 
 
 class SessionEventsParams(SessionParams):
-    """Which events of a session."""
+    """Selects events of a session."""
 
     synonyms: ClassVar[Synonyms] = {"kind": _event_name}
 
     kind: (
-        Annotated[EventName, Meta(description="Only such events; synonyms such as `rejected` work too.")] | UnsetType
+        Annotated[EventName, Meta(description="Only this kind of event; synonyms like `rejected` work.")] | UnsetType
     ) = UNSET
 
 
 class EventsParams(Params):
-    """Which events of all sessions."""
+    """Selects events of all sessions."""
 
     synonyms: ClassVar[Synonyms] = {"kind": _event_list_name}
 
@@ -180,20 +180,20 @@ class EventsParams(Params):
 
 
 class SearchParams(Params):
-    """What to search for."""
+    """Parameters of a search."""
 
     q: Annotated[str, Meta(max_length=2000, description="Words and filters, as in `unspool search`.")] = ""
     regex: Annotated[str, Meta(max_length=500, description="A regular expression; filters in `q` still apply.")] = ""
     sort: Annotated[
-        SearchOrder, Meta(description="The best matches first, or the latest. Patterns are always sorted by time.")
+        SearchOrder, Meta(description="Best matches first, or latest first. `regex` always sorts by time.")
     ] = "relevance"
     limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of sessions.")] = 20
-    offset: Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the best sessions to leave out.")] = 0
+    offset: Annotated[int, Meta(ge=0, le=1_000_000, description="Number of sessions to skip.")] = 0
     hits: Annotated[int, Meta(ge=1, le=20, description="Maximum number of hits per session.")] = 3
 
 
 class StatsParams(Params):
-    """Which sessions to count."""
+    """Selects the sessions to count."""
 
     agent: Agent | UnsetType = UNSET
     project: ProjectSubstring = ""
@@ -202,13 +202,13 @@ class StatsParams(Params):
 
 
 class UsageParams(StatsParams):
-    """Which tokens to count, and how to group them."""
+    """Selects the tokens to count and their grouping."""
 
     model: ModelName = ""
     by: Grouping = "day"
 
 
-# --- answers ---------------------------------------------------------------------------------------------------------
+# --- responses -------------------------------------------------------------------------------------------------------
 
 AnyEvent = Annotated[
     Any, Meta(extra_json_schema={"anyOf": [{"$ref": SCHEMAS + kind.struct.__name__} for kind in EVENT_KINDS]})
@@ -263,11 +263,11 @@ class MessageRange(msgspec.Struct, kw_only=True):
 
 
 class ImageLink(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An image and where to get it."""
+    """An image and its location."""
 
     media_type: str | None = None
     path: str | None = None
-    """On this server."""
+    """Its path on this server."""
     url: str | None = None
     """Its original address, if the log does not contain it."""
 

@@ -1,4 +1,4 @@
-"""Searching for words, or with a regular expression."""
+"""The search for words, or with a regular expression."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..errors import InvalidRequestError
 from .schemas import SearchAnswer, SearchParams
 
 SECONDS = 10.0
-"""CPU time for a search: what the clock shows would say more about other programs than about the pattern."""
+"""CPU time for a search. Elapsed time would depend more on other programs than on the pattern."""
 _MORE_SECONDS = 2.0
-"""CPU time for the search process to report what it has found so far."""
+"""Additional CPU time for the search process to report what it has found so far."""
 _WAIT_SECONDS = 60.0
 """Time for it to start, and then to finish, on a busy machine."""
 
@@ -31,13 +31,13 @@ class _TooSlowError(InvalidRequestError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"The pattern was still being tried on a single text after {SECONDS:.0f} s.",
+            f"Matching the pattern against a single text took longer than {SECONDS:.0f} s.",
             "Limit nested repetitions, such as {0,80}; `unspool search --regex` has no time limit.",
         )
 
 
 def search(store: Store, params: SearchParams) -> SearchAnswer:
-    """Search what was said, done or printed, in all sessions."""
+    """Search the messages, tool calls and tool output of all sessions."""
     answer = _search(store, params)
     redactor = params.redactor()
     if redactor is not None:
@@ -58,7 +58,7 @@ def _search(store: Store, params: SearchParams) -> SearchAnswer:
 
 
 def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int) -> SearchAnswer:
-    """Search with a regular expression, in a process of its own: a bad pattern can take forever."""
+    """Search with a regular expression, in a separate process: a bad pattern can take forever."""
     _check(pattern)
     if filters:
         parse(filters)
@@ -77,7 +77,7 @@ def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int
         raise _TooSlowError
     if process.returncode:
         reason = errors.decode(errors="replace")[-500:]
-        raise UnspoolError(f"The search process ended with status {process.returncode}: {reason}")
+        raise UnspoolError(f"The search process exited with status {process.returncode}: {reason}")
     return msgspec.json.decode(output, type=SearchAnswer)
 
 

@@ -65,7 +65,7 @@ def messages(context: SessionContext, params: MessagesParams) -> MessageRange:
 
 
 def history(context: SessionContext, params: HistoryParams) -> History:
-    """The conversation from its end backwards: one branch, without internals, calls with their results."""
+    """One branch of the conversation, read backwards from its end: calls with their results, without internals."""
     query = context.query
     path = query.path(params.branch)
     stop = len(path)
@@ -115,7 +115,7 @@ def _is_unfinished(call: CallView | None) -> bool:
 
 
 def _on_path(call: CallView | None, path: BranchPath) -> CallView | None:
-    """A call without the result that another branch got, and without images, which have items of their own."""
+    """Remove the result from a call if it is on another branch, and the data of images, which have their own items."""
     if call is None or call.result is None:
         return call
     if call.result_index is not None and call.result_index not in path:
@@ -132,13 +132,13 @@ def _image_link(query: SessionQuery, entry: Entry) -> ImageLink | None:
         return None
     url = None
     if image.data is not None and entry.picture is not None:
-        index, place = entry.picture
-        url = f"/sessions/{url_name(query.row)}/images/{index}/{place}"
+        index, number = entry.picture
+        url = f"/sessions/{url_name(query.row)}/images/{index}/{number}"
     return ImageLink(media_type=image.media_type, path=url, url=image.url)
 
 
 def tree(context: SessionContext, _: SessionParams) -> BranchTree:
-    """The branches of a conversation, and where each of them forked."""
+    """The branches of a conversation, and the message after which each of them forked."""
     query = context.query
     info, paths = query.head.info, query.paths
     active = paths.own(0)
@@ -166,7 +166,7 @@ def context(context: SessionContext, params: MessageParams) -> ContextView:
 
 
 def explanation(context: SessionContext, params: MessageParams) -> Explanation:
-    """By which rules, and from which lines, the record says what it says about a message."""
+    """The rules and the log lines behind what the record says about a message."""
     return context.query.explanation(params.index)
 
 
@@ -183,8 +183,8 @@ def session_events(context: SessionContext, params: SessionEventsParams) -> Sess
         for kind, event in iter_events(context.query.head)
         if params.kind in (UNSET, kind.name)
     ]
-    nowhere = context.query.row.messages
-    found.sort(key=lambda item: nowhere if item.message_index is None else item.message_index)
+    end = context.query.row.messages
+    found.sort(key=lambda item: end if item.message_index is None else item.message_index)
     return SessionEvents(events=found)
 
 

@@ -1,4 +1,4 @@
-"""The two streams of server-sent events: changes of the store, and what happens to running agents."""
+"""The two streams of server-sent events: changes to the store, and events of running agents."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def stream_live_events(
     redact: FromQuery[bool] = False,
     redact_personal: FromQuery[bool] = False,
 ) -> Stream:
-    """All changes from now on, or since a number."""
+    """Stream all changes from now on, or after a number."""
     known = ("since", "session", "redact", "redact_personal")
     if unknown := set(request.query_params) - set(known):
         raise UsageError(f"Unknown parameter {', '.join(sorted(unknown))}; {LIVE_EVENTS} accepts {', '.join(known)}.")
     redactor = find_redactor(redact=redact, personal=redact_personal)
     if redactor is not None and session:
-        raise UsageError("Entries as HTML are not redacted. Leave out session, or redact.")
+        raise UsageError("Entries as HTML cannot be redacted. Omit either session or redact.")
     if last_event_id:
         if not last_event_id.isdecimal():
             raise UsageError(f"Last-Event-ID must be the number of an event, not {last_event_id!r}.")
@@ -55,7 +55,7 @@ async def stream_run_events(
     redact: FromQuery[bool] = False,
     redact_personal: FromQuery[bool] = False,
 ) -> Stream:
-    """Everything that happens to running agents from now on, or since a number."""
+    """Stream all events of running agents from now on, or after a number."""
     if last_event_id and last_event_id.isdecimal():
         since = int(last_event_id)
     return _stream(run_events.watch(since), find_redactor(redact=redact, personal=redact_personal))
@@ -70,7 +70,7 @@ def _stream(frames: AsyncIterator[bytes], redactor: Redactor | None) -> Stream:
 async def _redacted(frames: AsyncIterator[bytes], redactor: Redactor) -> AsyncIterator[bytes]:
     async with aclosing(cast("AsyncGenerator[bytes]", frames)):
         async for frame in frames:
-            # Text while it is written comes in pieces: a secret is in none of them as a whole.
+            # Streamed text arrives in pieces, and none of them may contain a secret as a whole.
             if not frame.startswith(WORDS):
                 yield redactor.data(frame)
 

@@ -1,1 +1,1 @@
-"""The pages of the web app, one module each: its routes together with what they show."""
+"""The pages of the web app, one module each: its routes and its view data."""

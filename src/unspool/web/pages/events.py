@@ -43,7 +43,7 @@ class EventItemView(msgspec.Struct, kw_only=True):
     details: str = ""
     details_name: str = ""
     details_line: str = ""
-    """The beginning of the details; empty if the text has it already."""
+    """The beginning of the details; empty if the text already contains it."""
 
 
 @get("/events/{kind:str}", include_in_schema=False)
@@ -104,7 +104,7 @@ def _page(store: Store, kind: str, filter: dict[str, str | None], page: int, pro
 
 
 def _views(kind: str, filter: dict[str, str | None]) -> list[tuple[str, str, bool]]:
-    """The ways to show the events: name, address, and whether it is the current one."""
+    """Return the ways to show the events: name, address, and whether it is the current one."""
     named = {"one by one": None, "grouped": "groups"}
     return [(name, _url(kind, {**filter, "view": view}, 0), filter["view"] == view) for name, view in named.items()]
 

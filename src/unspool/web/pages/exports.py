@@ -1,4 +1,4 @@
-"""A session as a file, and what is in it that should not be passed on."""
+"""The export of a session as a file, and a report of the secrets and personal data in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .layout import Pool, html_response
 from .session_fragments import query_of
 
 _OWN = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "ndjson": "application/x-ndjson"}
-"""The formats that are not those of other tools, and their media types."""
+"""The media types of unspool's own formats."""
 
 
 class Download(NamedTuple):
@@ -37,14 +37,14 @@ class Download(NamedTuple):
 
 
 class Redaction(NamedTuple):
-    """What is taken out."""
+    """What to redact: secrets, or also personal data."""
 
     redact: bool
     personal: bool
 
     @property
     def is_redacted(self) -> bool:
-        """Whether anything is."""
+        """Whether anything is redacted."""
         return self.redact or self.personal
 
 
@@ -57,9 +57,9 @@ async def export(
     redact: FromQuery[bool] = False,
     redact_personal: FromQuery[bool] = False,
 ) -> Response[bytes]:
-    """The session as a file."""
+    """Send a session as a file."""
     file = await pool.run(_export, key, format, orphans, Redaction(redact, redact_personal))
-    safe = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in file.name)
+    safe = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "-" for char in file.name)
     headers = {"content-disposition": f'attachment; filename="{safe}"'}
     return Response(file.data, media_type=file.media_type, headers=headers)
 
@@ -68,7 +68,7 @@ async def export(
 async def share_report(
     pool: Pool, key: FromPath[str], redact: FromQuery[bool] = True, redact_personal: FromQuery[bool] = False
 ) -> Response[str]:
-    """What would be replaced in the file, for the dialog in which it is shared."""
+    """Return the values that are, or would be, replaced in the file, for the share dialog."""
     return html_response(await pool.run(_share_report, key, Redaction(redact, redact_personal)))
 
 
@@ -101,7 +101,7 @@ def _ndjson(session: Session, redactor: Redactor | None) -> bytes:
 
 
 def _document(format: str, session: Session, redactor: Redactor | None) -> bytes:
-    """A file for people, which says what is in it, or was."""
+    """Render a document with a notice about the secrets that it contains, or that were redacted."""
     found = find_in_session(session, redactor or make_redactor())
     notice = describe_contained(found) if redactor is None else describe_redacted(found)
     if redactor is not None:
@@ -115,14 +115,14 @@ def _document(format: str, session: Session, redactor: Redactor | None) -> bytes
 
 
 class SharedKind(msgspec.Struct, kw_only=True):
-    """The values of one kind."""
+    """The findings of one kind."""
 
     name: str
     findings: list[Finding]
 
     @property
     def places(self) -> int:
-        """In how many places they are."""
+        """The number of their occurrences."""
         return sum(max(1, one.count) for one in self.findings)
 
 

@@ -20,7 +20,7 @@ _PAGE_SIZE = 100
 async def files(
     pool: Pool, app_state: State, q: FromQuery[str] = "", path: FromQuery[str] = "", page: FromQuery[int] = 0
 ) -> Response[str]:
-    """All files, or the sessions of one."""
+    """All files, or the sessions that touched one of them."""
     progress = progress_of(app_state)
     if path:
         return html_response(await pool.run(_file_page, path, progress))

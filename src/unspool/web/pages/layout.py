@@ -1,4 +1,4 @@
-"""What all pages have in common: the bar at the top, and how HTML is sent."""
+"""The parts that all pages share: the bar at the top, and HTML responses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..update_delay import delay_reason
 
 Pool: TypeAlias = NamedDependency[StorePool]
 State: TypeAlias = NamedDependency[Any]
-"""The `AppState`, which this package cannot import: it knows the pages."""
+"""The `AppState`. This package cannot import it, because its module imports the pages."""
 
 
 class Layout(msgspec.Struct, kw_only=True):
-    """What the surroundings of a page show."""
+    """The data that is shown around the content of a page."""
 
     kind: str
     events: str = ""
@@ -34,11 +34,11 @@ class Layout(msgspec.Struct, kw_only=True):
     progress: tuple[int, int] | None = None
     """Sessions read so far and in total, while they are read for the first time."""
     delay: str | None = None
-    """Why changes of files are noticed late."""
+    """The reason why changes of files are noticed late, if they are."""
 
 
 def progress_of(app_state: Any) -> tuple[int, int] | None:
-    """How far the first reading of all sessions is."""
+    """Return the progress of the first sync: sessions done and in total; None if it is not running."""
     progress = app_state.progress
     return (int(progress.get("done", 0)), int(progress.get("total", 0))) if progress else None
 
@@ -46,10 +46,10 @@ def progress_of(app_state: Any) -> tuple[int, int] | None:
 def layout_of(
     store: Store, kind: str, progress: tuple[int, int] | None = None, *, events: str = "", query: str = ""
 ) -> Layout:
-    """The surroundings of a page, from the current state of the store."""
+    """Return the data around the content of a page, from the current state of the store."""
     rows = store.sessions.select(SessionFilter(kind="main", maybe_live_since=time.time() - 300), limit=200)
     live = sum(is_live(row) for row in rows)
-    # An agent that has been idle for long is live, too.
+    # An agent that has been idle for a long time is also live.
     known = {(row.agent, row.name) for row in rows}
     live += sum(run.is_active for key, run in current_runs().items() if key not in known)
     return Layout(
@@ -64,10 +64,10 @@ def layout_of(
 
 
 def html_response(html: str) -> Response[str]:
-    """A page, or a fragment of one."""
+    """Return a response with a page, or a fragment of one."""
     return Response(html, media_type=MediaType.HTML, headers={"cache-control": "no-cache"})
 
 
 def html(template: str, **values: object) -> Response[str]:
-    """A template, rendered and sent."""
+    """Render a template as a response."""
     return html_response(render(template, **values))

@@ -1,4 +1,4 @@
-"""The review of a session: what it changed, by approval, and what reverting a file would write."""
+"""The review of a session: its changes, by approval, and a preview of reverting a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def review(pool: Pool, app_state: State, key: FromPath[str]) -> Response[s
 async def revert_preview(
     pool: Pool, app_state: State, key: FromPath[str], path: FromQuery[str], copy: FromQuery[str]
 ) -> Response[str]:
-    """What reverting a file to a copy would write."""
+    """A preview of reverting a file to a copy."""
     row = await pool.run(row_of, key)
     plan = await asyncio.to_thread(reverts_of(app_state).plan, row.agent, main_session(row.name), path, copy)
     return html_response(await pool.run(_revert_page, key, plan, copy))
@@ -46,15 +46,15 @@ routes: list[HTTPRouteHandler] = [review, revert_preview]
 
 
 def reverts_of(app_state: Any) -> Reverts:
-    """The copies that this server keeps."""
+    """Return the copies of files. Raises NotFoundError if this server does not run agents."""
     reverts: Reverts | None = app_state.reverts
     if reverts is None:
-        raise NotFoundError("This server runs no agents, so it keeps no copies of files.")
+        raise NotFoundError("Running agents is disabled on this server, so it has no copies of files.")
     return reverts
 
 
 def row_of(store: Store, key: str) -> SessionRow:
-    """The row of the session that an address names."""
+    """Return the row of the session that an address names."""
     return query_of(store, key).row
 
 

@@ -1,4 +1,4 @@
-"""Rules that a person's decisions suggest, as texts to copy."""
+"""Permission rules that past decisions suggest, as text to copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .layout import Pool, html_response, layout_of
 
 @get("/rules", include_in_schema=False)
 async def rules(pool: Pool) -> Response[str]:
-    """All suggestions."""
+    """The page with all suggested rules."""
     return html_response(await pool.run(_page))
 
 

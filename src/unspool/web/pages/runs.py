@@ -1,6 +1,6 @@
 """Running agents: the board of all runs, the composer in which messages are written, and approval requests.
 
-Each request shows the current state of the supervisor. A page that hears of an event requests its parts again and
+Each response shows the current state of the supervisor. A page that receives an event requests its parts again and
 updates what differs, so all tabs show the same.
 """
 
@@ -46,7 +46,7 @@ _MOST_PAST = 20
 _MOST_PROJECTS = 50
 _LAST_WORDS = 400
 _TAIL = 40
-"""Messages at the end of a session that may hold the text that is streamed."""
+"""Messages at the end of a session that may contain the streamed text."""
 
 
 class RunCard(msgspec.Struct, kw_only=True):
@@ -74,13 +74,13 @@ class SandboxOption(msgspec.Struct, kw_only=True):
     """Whether an agent can be started in a sandbox."""
 
     is_forced: bool
-    """All agents of this server run in one."""
+    """Whether all agents of this server run in one."""
     missing: str | None
     """What has to be installed first."""
 
 
 class ForkPoint(msgspec.Struct, kw_only=True):
-    """Where a new session would fork from this one, or why it cannot."""
+    """The point where a new session would fork from this one, or the reason why it cannot."""
 
     at: int
     note: str
@@ -90,7 +90,7 @@ class ForkPoint(msgspec.Struct, kw_only=True):
 
 
 class Composer(msgspec.Struct, kw_only=True):
-    """Where messages to one agent are written."""
+    """The form for messages to one agent."""
 
     agent: str
     title: str
@@ -102,23 +102,23 @@ class Composer(msgspec.Struct, kw_only=True):
     """The page of the session, which shows the conversation."""
     fork: ForkPoint | None = None
     blocked: str | None = None
-    """Why nothing can be sent."""
+    """The reason why nothing can be sent, if so."""
     moved: str | None = None
-    """The address of the agent that worked on this session and works on another one now."""
+    """The address of the run that worked on this session and is working on another one now."""
     waiting: list[RunMessage] = []
     texts: list[LiveText] = []
-    """What the agent is writing, as far as the log does not have it."""
+    """The text that the agent is writing, without the part that is already in the log."""
     models: list[str] = []
     seq: int = 0
 
     @property
     def texts_json(self) -> str:
-        """The texts, exactly as they are: HTML would change some characters."""
+        """The texts as JSON, which keeps them exactly: HTML would change some characters."""
         return msgspec.json.encode(self.texts).decode()
 
     @property
     def is_running(self) -> bool:
-        """A message goes to an agent that is already running."""
+        """Whether messages go to an agent that is already running."""
         return self.run is not None and self.run.state != "ended" and self.fork is None
 
 
@@ -161,7 +161,7 @@ async def run(pool: Pool, supervisor: Runs, id: FromPath[str]) -> Response[Any]:
 
 @get("/runs/{id:str}/name", include_in_schema=False)
 async def name(pool: Pool, supervisor: Runs, id: FromPath[str]) -> dict[str, str]:
-    """What notifications call a run."""
+    """The name of a run in notifications."""
     found = supervisor.run(id)
     title = await pool.run(title_of_session, found.agent, found.session)
     return {"name": run_name(title, found.agent, found.spec.folder)}
@@ -225,7 +225,7 @@ def _agents_page(
 
 
 async def _board(pool: StorePool, supervisor: Supervisor) -> Board:
-    # The number first: whatever happens after it arrives as an event.
+    # Read the number first: everything that happens later arrives as an event.
     seq = supervisor.log.last_seq()
     views = supervisor.runs()
     known = {view.id for view in views}
@@ -360,13 +360,13 @@ def _fork_point(query: SessionQuery, branch: int, at: int | None, capabilities: 
 
 
 def _not_logged(texts: list[LiveText], query: SessionQuery) -> list[LiveText]:
-    """Streamed texts, that of the conversation without what its log has."""
+    """Return streamed texts; those of the main agent without the part that is already in the log."""
     logged = _last_texts(query) if texts else []
     return [text if text.subagent is not None else text.from_end(not_yet_logged(text.text, logged)) for text in texts]
 
 
 def _last_texts(query: SessionQuery) -> list[str]:
-    """The last texts of the model that the log has."""
+    """Return the model's last texts in the log."""
     path = query.path()
     texts = []
     for position in range(max(0, len(path) - _TAIL), len(path)):
@@ -377,7 +377,7 @@ def _last_texts(query: SessionQuery) -> list[str]:
 
 
 def not_yet_logged(words: str, logged: list[str]) -> str:
-    """The part of the streamed text that comes after what the log has."""
+    """Return the part of the streamed text that is not in the log yet."""
     done = 0
     for text in logged:
         found = words.find(text.strip(), done) if text.strip() else -1

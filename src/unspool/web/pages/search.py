@@ -38,7 +38,7 @@ _PERIODS = {"today": "today", "7d": "7 days", "30d": "30 days", "365d": "a year"
 
 
 class SearchRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """What the address of a search says."""
+    """The parameters in the address of a search."""
 
     q: str = ""
     regex: bool = False
@@ -50,16 +50,16 @@ class SearchRequest(msgspec.Struct, kw_only=True, frozen=True):
     tool: str = ""
     after: str = ""
     is_brief: bool = False
-    """Only the best matches, without facets: for the palette, which asks with every letter."""
+    """Whether to return only the best matches, without facets: the palette sends a request for every keystroke."""
 
     @property
     def filters(self) -> str:
-        """The facets that were chosen, in the language of queries."""
+        """The selected facets, as filters of the query language."""
         chosen = {name: getattr(self, name) for name in _FACETS}
         return " ".join(f'{name}:"{value}"' for name, value in chosen.items() if value)
 
     def url(self, **changes: str | int) -> str:
-        """The address with some parameters changed, from the first result on."""
+        """Return the address with some parameters changed, starting at the first result."""
         values = {
             "q": self.q, "regex": "1" if self.regex else "", **{name: getattr(self, name) for name in _FACETS},
             "sort": self.sort if self.sort != "relevance" else "", **changes,
@@ -112,7 +112,7 @@ class SearchView(msgspec.Struct, kw_only=True):
     counts_all: bool = True
     """Whether the facets count all matches."""
     marks: str = ""
-    """What an address needs to have the words marked where a hit leads."""
+    """Parameters for the links of hits, which highlight the words in the transcript."""
 
     @property
     def last(self) -> int:
@@ -197,7 +197,7 @@ def _fragment(store: Store, request: SearchRequest) -> str:
 
 
 def _search(store: Store, request: SearchRequest) -> SearchView:
-    """Search. An invalid query is part of the answer, because it is sent with every letter that is typed."""
+    """Search. An error is part of the view: queries are sent while they are typed, and are often incomplete."""
     view = SearchView(request=request)
     if not request.q.strip():
         return view
@@ -233,7 +233,7 @@ def _search_words(store: Store, view: SearchView) -> tuple[list[Found], bool]:
 
 
 def _facets(request: SearchRequest, counted: dict[str, list[FacetValue]]) -> list[FacetView]:
-    """What can be chosen, and what was: also if nothing is found with it."""
+    """Return the values to choose from, and the selected ones even if nothing matches them."""
     views = []
     for name in _FACETS:
         values: dict[str, int | None] = {facet.value: facet.sessions for facet in counted.get(name, [])[:_MOST_VALUES]}
@@ -271,7 +271,7 @@ def _names(facet: str, values: Iterable[str]) -> dict[str, str]:
 
 
 def _marks(query: Query) -> str:
-    """The words of a query as parameters of an address."""
+    """Return the words of a query as parameters of an address."""
     if query.match is None:
         return ""
     phrases = [" ".join(words.words) + "*" * words.prefix for words in sought(query.match)]

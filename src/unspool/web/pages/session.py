@@ -51,7 +51,7 @@ _IMAGE_HEADERS = {
 
 
 class Choices(msgspec.Struct, kw_only=True):
-    """What a reader chose to see."""
+    """The display options that the reader chose."""
 
     orphans: OrphanMode = "mark"
     """How unfinished calls are shown."""
@@ -60,7 +60,7 @@ class Choices(msgspec.Struct, kw_only=True):
 
 
 class SessionView(msgspec.Struct, kw_only=True):
-    """What the page of a session shows around the transcript."""
+    """The data that the page of a session shows around the transcript."""
 
     row: SessionRow
     head: Session
@@ -94,7 +94,7 @@ class SessionView(msgspec.Struct, kw_only=True):
 
 
 class Position(msgspec.Struct, kw_only=True):
-    """What part of a session an address asks for."""
+    """The part of a session that an address requests."""
 
     branch: int | None
     at: int | None
@@ -130,7 +130,7 @@ async def head(
     orphans: FromQuery[OrphanMode] = "mark",
     notes: FromQuery[NoteMode] = "hide",
 ) -> Response[str]:
-    """The head of a session, for a page that shows an older one."""
+    """The head of a session, for a page that shows an outdated one."""
     position = Position(branch=branch, at=at, page=None)
     return html_response(await pool.run(_head, key, position, Choices(orphans=orphans, notes=notes)))
 
@@ -139,13 +139,13 @@ async def head(
 async def compare(
     pool: Pool, app_state: State, key: FromPath[str], a: FromQuery[int] = 0, b: FromQuery[int] = 0
 ) -> Response[str]:
-    """Two branches side by side, from where they part."""
+    """Two branches side by side, from the point where they diverge."""
     return html_response(await pool.run(_compare_page, key, a, b, progress_of(app_state)))
 
 
 @get("/sessions/{key:str}/images/{index:int}/{place:int}", include_in_schema=False)
 async def image(pool: Pool, key: FromPath[str], index: FromPath[int], place: FromPath[int]) -> Response[bytes]:
-    """An image of the conversation, sent so that a browser takes it for nothing else."""
+    """An image of the conversation, with headers that prevent browsers from interpreting it as anything else."""
     data, media_type = await pool.run(_image, key, index, place)
     return Response(data, media_type=media_type, headers=_IMAGE_HEADERS)
 
@@ -157,7 +157,7 @@ routes: list[HTTPRouteHandler] = [session, head, compare, image]
 
 
 def session_page(store: Store, key: str, position: Position, choices: Choices, progress: tuple[int, int] | None) -> str:
-    """The page of a session."""
+    """Render the page of a session."""
     query = query_of(store, key)
     branch, shown = _shown(query, position)
     return render(
@@ -178,10 +178,10 @@ def _head(store: Store, key: str, position: Position, choices: Choices) -> str:
 
 
 def _shown(query: SessionQuery, position: Position) -> tuple[int, range]:
-    """The branch and the pages that an address asks for."""
+    """Return the branch and the pages that an address requests."""
     branch, at = position.branch or 0, position.at
     if at is not None and 0 <= at < query.row.messages and at not in query.path(branch):
-        # A link to a message leads to the branch it is on: branches may have other numbers since the link was made.
+        # A link to a message leads to the branch it is on: branch numbers may have changed since the link was created.
         branch = query.branch_of(at)
     pages = query.pages(branch)
     number = query.page_of(at, branch) if at is not None else position.page or 0
@@ -240,7 +240,7 @@ def _compare_page(store: Store, key: str, a: int, b: int, progress: tuple[int, i
 
 
 def _shared_length(one: BranchPath, other: BranchPath) -> int:
-    """Number of messages that two branches have in common."""
+    """Return the number of messages that two branches have in common."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -269,10 +269,10 @@ def _side(query: SessionQuery, branch: int, path: BranchPath, shared: int) -> di
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
-def _image(store: Store, key: str, index: int, place: int) -> tuple[bytes, str]:
+def _image(store: Store, key: str, index: int, number: int) -> tuple[bytes, str]:
     query = query_of(store, key)
     pictures = pictures_of(query.message(index))
-    data = picture_bytes(pictures[place]) if 0 <= place < len(pictures) else None
+    data = picture_bytes(pictures[number]) if 0 <= number < len(pictures) else None
     if data is None:
-        raise NotFoundError(f"message {index} of session {query.row.name} has no image {place} that can be shown")
-    return data, pictures[place].media_type or ""
+        raise NotFoundError(f"message {index} of session {query.row.name} has no image {number} that can be shown")
+    return data, pictures[number].media_type or ""

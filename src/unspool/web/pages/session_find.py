@@ -1,4 +1,4 @@
-"""Find in session: the matches as a page, and as a list for the bar of the transcript."""
+"""Find in session: the matches as a page, and as a list for the find bar of the transcript."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .session_fragments import query_of
 async def find(
     pool: Pool, app_state: State, key: FromPath[str], q: FromQuery[str] = "", branch: FromQuery[int] = 0
 ) -> Response[str]:
-    """The matches on a page of their own."""
+    """The matches as a separate page."""
     return html_response(await pool.run(_page, key, q, branch, progress_of(app_state)))
 
 
 @get("/sessions/{key:str}/found", include_in_schema=False)
 async def found(pool: Pool, key: FromPath[str], q: FromQuery[str] = "", branch: FromQuery[int] = 0) -> Response[str]:
-    """The matches alone."""
+    """The matches without the page around them."""
     return html_response(await pool.run(_fragment, key, q, branch))
 
 

@@ -26,7 +26,7 @@ from ..usage_view import turn_at
 from .layout import Pool, html_response
 
 MOST_BESIDE = 60
-"""Messages shown beside a summary, or of each branch in a comparison."""
+"""Maximum number of messages shown with a summary, or of each branch in a comparison."""
 
 
 class TimelineView(msgspec.Struct, kw_only=True):
@@ -35,7 +35,7 @@ class TimelineView(msgspec.Struct, kw_only=True):
     outline: list[OutlineTurn]
     count: int
     turns: int
-    """Can be more than there are lines for."""
+    """The number of turns; can be larger than the number of lines."""
     base: str
     branch: int
 
@@ -51,7 +51,7 @@ async def page(pool: Pool, key: FromPath[str], number: FromPath[int], branch: Fr
 
 @get("/sessions/{key:str}/branches/{number:int}", include_in_schema=False)
 async def branch(pool: Pool, key: FromPath[str], number: FromPath[int]) -> Response[str]:
-    """An abandoned branch, shown where it was left."""
+    """An abandoned branch, shown where it forked."""
     return html_response(await pool.run(_branch, key, number))
 
 
@@ -69,7 +69,7 @@ async def output(pool: Pool, key: FromPath[str], index: FromPath[int], place: Fr
 
 @get("/sessions/{key:str}/replaced/{index:int}", include_in_schema=False)
 async def replaced(pool: Pool, key: FromPath[str], index: FromPath[int]) -> Response[str]:
-    """What a compaction replaced."""
+    """The messages that a compaction replaced."""
     return html_response(await pool.run(_replaced, key, index))
 
 
@@ -106,7 +106,7 @@ routes: list[HTTPRouteHandler] = [page, branch, embedded, output, replaced, cont
 
 
 def query_of(store: Store, key: str) -> SessionQuery:
-    """The session that an address names."""
+    """Return the session that an address names."""
     try:
         return SessionQuery(store, find(store, key))
     except NotFoundError:
@@ -116,13 +116,13 @@ def query_of(store: Store, key: str) -> SessionQuery:
 
 
 def transcript_section(query: SessionQuery, number: int, branch: int) -> str:
-    """One page of the transcript."""
+    """Render one page of the transcript."""
     page = TranscriptPages(query).page(number, branch)
     return render("page.html", page=page, entries=rendered(query, page.entries))
 
 
 def timeline_view(query: SessionQuery, branch: int) -> TimelineView:
-    """The timeline of a branch."""
+    """Return the timeline of a branch."""
     return TimelineView(
         outline=outline(query, branch),
         count=len(query.path(branch)),
@@ -133,14 +133,14 @@ def timeline_view(query: SessionQuery, branch: int) -> TimelineView:
 
 
 def own_section(query: SessionQuery) -> Markup:
-    """The pins, notes and tags of the reader."""
+    """Render the pins, notes and tags of the reader."""
     key = url_name(query.row)
     own = query.store.annotations.of(query.row.agent, query.row.name)
     return Markup(render("own.html", own=own, base=address(key), key=key))
 
 
 def rendered(query: SessionQuery, entries: list[Entry], prefix: str = "") -> Markup:
-    """Entries as HTML; with a prefix they are copies beside the transcript."""
+    """Render entries as HTML; with a prefix, as copies in addition to those in the transcript."""
     return render_entries(folded(entries), url_name(query.row), prefix)
 
 
@@ -189,7 +189,7 @@ def _embedded(store: Store, key: str) -> str:
 def _context(store: Store, key: str, index: int, since: int | None) -> str:
     query = query_of(store, key)
     context = context_view(query, index)
-    inside = (place for span in context.stretches if span.state == "in" for place in range(span.first, span.last + 1))
+    inside = (other for span in context.stretches if span.state == "in" for other in range(span.first, span.last + 1))
     contents = measure(query, inside)
     base = address(url_name(query.row))
     return render(
@@ -244,12 +244,12 @@ def _replaced(store: Store, key: str, index: int) -> str:
     )
 
 
-def _output(store: Store, key: str, index: int, place: int) -> str:
+def _output(store: Store, key: str, index: int, number: int) -> str:
     query = query_of(store, key)
     message = query.message(index)
-    if not 0 <= place < len(message.blocks):
-        raise NotFoundError(f"message {index} of session {query.row.name} has no block {place}")
-    block = message.blocks[place]
+    if not 0 <= number < len(message.blocks):
+        raise NotFoundError(f"message {index} of session {query.row.name} has no block {number}")
+    block = message.blocks[number]
     if isinstance(block, m.ToolCall):
         return _full_call(query, block)
     kind, text = _full_text(message, block)

@@ -1,4 +1,4 @@
-"""The list of all sessions, which is also shown beside an open session."""
+"""The list of all sessions, which is also shown next to an open session."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ..views import ListedSession, ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
 
 _PAGE_SIZE = 200
-_BESIDE = 60
-"""Rows beside a session: each costs time on every page that is opened."""
+_SIDEBAR_ROWS = 60
+"""Rows of the list next to an open session: each one makes the page slower."""
 _BADGES = [kind.name for kind in BADGE_KINDS]
 _SORTS = ("recent", "started", "messages", "title")
 _PERIODS = {"": "Any time", "today": "Today", "7d": "7 days", "30d": "30 days"}
@@ -37,12 +37,12 @@ _MOST_PROJECTS = 200
 
 
 class PageParams(ListParams, kw_only=True):
-    """What the address of a list says: which sessions, and how they are shown."""
+    """The parameters in the address of a list: which sessions it shows, and how."""
 
     flat: bool = False
-    """One list instead of one for each project."""
+    """Whether to show one list instead of one for each project."""
     here: int | None = None
-    """The session that is open beside the list."""
+    """The session that is open next to the list."""
 
 
 class SessionGroup(msgspec.Struct, kw_only=True):
@@ -53,17 +53,17 @@ class SessionGroup(msgspec.Struct, kw_only=True):
     is_live: bool
     sessions: list[ListedSession]
     total: int = 0
-    """How many there are, also on other pages of the list."""
+    """The number of sessions, including those on other pages of the list."""
 
 
 class Choice(msgspec.Struct, kw_only=True):
-    """A value of a filter, and the list with it."""
+    """A value of a filter, with the address of the list that it selects."""
 
     name: str
     url: str
     is_current: bool
     sessions: int | None = None
-    """How many sessions the list has then."""
+    """The number of sessions in that list."""
     title: str = ""
     is_worktree: bool = False
 
@@ -74,7 +74,7 @@ class SessionListView(msgspec.Struct, kw_only=True):
     groups: list[SessionGroup]
     total: int
     is_reading: bool
-    """The sessions are being read for the first time."""
+    """Whether the first sync is still running."""
     filter: PageParams
     is_filtered: bool
     next: str | None
@@ -82,17 +82,17 @@ class SessionListView(msgspec.Struct, kw_only=True):
     with_kind: dict[str, str]
     sorted_by: dict[str, str]
     details: dict[int, SessionDetails] = {}
-    """By the number of the session; only of the list that is a page of its own."""
+    """By the number of the session; only if the list is a page of its own."""
     choices: ListChoices | None = None
-    """The same."""
+    """Only if the list is a page of its own."""
     unreadable: dict[str, str] = {}
     """Files and folders that could not be read, with the reason."""
     subagents: int = 0
-    """How many of them are sub-agents, listed by themselves because the session that started them is missing."""
+    """The number of sub-agents that are listed by themselves because the session that started them is missing."""
 
     @property
     def here(self) -> int | None:
-        """The session that is open beside the list."""
+        """The session that is open next to the list."""
         return self.filter.here
 
     @property
@@ -107,7 +107,7 @@ class SessionListView(msgspec.Struct, kw_only=True):
 
 
 class ListChoices(msgspec.Struct, kw_only=True):
-    """What can be chosen on the page of the list."""
+    """The filters to choose from on the page of the list."""
 
     agents: dict[str, Choice]
     projects: list[Choice]
@@ -115,11 +115,11 @@ class ListChoices(msgspec.Struct, kw_only=True):
     """The name of the chosen project."""
     periods: list[Choice]
     has_range: bool
-    """Whether dates were given instead of one of the periods."""
+    """Whether the filter has dates instead of one of the periods."""
     models: str
-    """The address of the choice of models."""
+    """The address from which the choice of models is loaded."""
     layout: Choice
-    """Changes between one list and one for each project."""
+    """Switches between one list and one for each project."""
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ async def session_models(request: Request[Any, Any, Any], pool: Pool) -> Respons
 
 @get("/favicon.ico", include_in_schema=False)
 async def icon() -> Response[bytes]:
-    """The icon that browsers ask for when a page does not name one."""
+    """The icon that browsers request if a page does not specify one."""
     return Response(assets()["icon.svg"].data, media_type="image/svg+xml")
 
 
@@ -203,7 +203,7 @@ def _models(store: Store, params: PageParams) -> str:
 
 
 def _list_page(store: Store, params: PageParams, progress: tuple[int, int] | None) -> SessionListView:
-    """The list as a page of its own."""
+    """Return the list as a page of its own."""
     view = list_view(store, params, progress)
     view.details = details_of(store, (listed.row for group in view.groups for listed in group.sessions))
     view.choices = _choices(store, params)
@@ -214,7 +214,7 @@ def _list_page(store: Store, params: PageParams, progress: tuple[int, int] | Non
 def list_view(
     store: Store, filter: ListParams, progress: tuple[int, int] | None, here: SessionRow | None = None
 ) -> SessionListView:
-    """The sessions that match a filter, with the one that is open beside them."""
+    """Return the sessions that match a filter, and `here`, the one that is open next to them."""
     params = _as_page(filter, here)
     found = list_sessions(store, params)
     shown = params.offset + len(found.sessions)
@@ -230,7 +230,7 @@ def list_view(
         is_reading=progress is not None,
         filter=params,
         is_filtered=any(getattr(params, name) for name in _FILTERS),
-        # Beside a session, the rest is on the page of the list.
+        # Next to an open session, the link leads to the page of the list.
         next=_url(params, page=shown // params.limit if here is None else 0) if shown < found.total else None,
         all=_url(PageParams(sort=params.sort, flat=params.flat)),
         with_kind={kind: _url(params, has=None if params.has == kind else kind) for kind in _BADGES},
@@ -241,20 +241,20 @@ def list_view(
 def _as_page(filter: ListParams, here: SessionRow | None) -> PageParams:
     given = {name: getattr(filter, name) for name in ListParams.__struct_fields__}
     if here is not None:
-        given["limit"] = min(filter.limit, _BESIDE)
+        given["limit"] = min(filter.limit, _SIDEBAR_ROWS)
     flat = isinstance(filter, PageParams) and filter.flat
     return PageParams(**given, flat=flat, here=here.id if here is not None else None)
 
 
 def _with_open(store: Store, sessions: list[ListedSession], here: SessionRow) -> list[ListedSession]:
-    """The list, in any case with the open session, or the session that started it."""
+    """Return the list, with the open session or the session that started it added if necessary."""
     if any(here.id in (one.row.id, *(row.id for row in one.subagents)) for one in sessions):
         return sessions
     return [listed_session(store, here), *sessions]
 
 
 def _group(sessions: list[ListedSession], repositories: dict[str, str]) -> list[SessionGroup]:
-    """Live sessions first, then the others by repository, in the order given."""
+    """Group sessions: live ones first, then the others by repository, in the order given."""
     found: dict[str, SessionGroup] = {}
     names = distinct_names(set(repositories.values()))
     for listed in sessions:
@@ -271,7 +271,7 @@ def _group(sessions: list[ListedSession], repositories: dict[str, str]) -> list[
 def _totals(
     store: Store, params: PageParams, repositories: dict[str, str], listed: list[ListedSession]
 ) -> Counter[str]:
-    """How many sessions of each repository match, on all pages of the list, without those that are live."""
+    """Return the number of matching sessions of each repository, on all pages of the list, without live ones."""
     rows = store.sessions.count_by("project", filter_of(store, params))
     known = repositories_of(row.value for row in rows if row.value) | repositories
     found: Counter[str] = Counter()
@@ -314,7 +314,7 @@ def _choices(store: Store, params: PageParams) -> ListChoices:
 
 
 def _project_choices(store: Store, params: PageParams) -> list[Choice]:
-    """The repositories, the most recent first, each followed by its worktrees."""
+    """Return the repositories, the most recent first, each followed by its worktrees."""
     rows = store.sessions.count_by("project", filter_of(store, _changed(params, project=None)))
     known = {row.value: row for row in rows if row.value}
     trees: dict[str, list[str]] = {}
@@ -348,7 +348,7 @@ def _choice(
     is_worktree: bool = False,
     is_current: bool | None = None,
 ) -> Choice:
-    """A value of a filter; the one that is chosen leads back to the list without it."""
+    """Return a value of a filter. The selected one links to the list without it."""
     is_chosen = getattr(params, field) == value if is_current is None else is_current
     changes = {field: None if is_chosen and field != "after" else value or None}
     if field == "after":
@@ -362,7 +362,7 @@ def _changed(params: PageParams, **changes: str | None) -> PageParams:
 
 
 def _params(params: PageParams) -> dict[str, str]:
-    """The parameters of an address, without those that have their default."""
+    """Return the parameters of an address, without those that have their default value."""
     values: dict[str, str | None] = {name: getattr(params, name) for name in _PARAMS}
     if values["sort"] == "recent":
         values["sort"] = None

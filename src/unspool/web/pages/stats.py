@@ -35,7 +35,7 @@ _MOST_PROJECTS = 20
 
 
 class StatsFilter(NamedTuple):
-    """What the address asks for."""
+    """The filter in the address of the page."""
 
     agent: str | None = None
     project: str | None = None
@@ -44,7 +44,7 @@ class StatsFilter(NamedTuple):
     before: str | None = None
 
     def sessions(self) -> SessionFilter:
-        """The filter of sessions and their events."""
+        """Return the filter for sessions and their events."""
         return SessionFilter(
             agent=self.agent,
             project_contains=self.project,
@@ -53,25 +53,25 @@ class StatsFilter(NamedTuple):
         )
 
     def usage(self) -> UsageFilter:
-        """The filter of tokens."""
+        """Return the filter for tokens."""
         sessions = self.sessions()
         return UsageFilter(
             sessions=sessions, since=sessions.active_since, until=sessions.started_before, model=self.model
         )
 
     def address(self, page: str = "/stats", **changes: str) -> str:
-        """The address of the same filter with some changes."""
+        """Return the address of a page with this filter and some changes."""
         values = {**self._asdict(), **changes}
         query = urlencode({name: value for name, value in values.items() if value})
         return f"{page}?{query}" if query else page
 
     def of_days(self, first: date, after: date) -> str:
-        """The address of the sessions of some days."""
+        """Return the address of the sessions from one day up to, but not including, another."""
         return self.address(after=first.isoformat(), before=after.isoformat()) + "#top-sessions"
 
 
 class Chart(NamedTuple):
-    """A picture. Its numbers are loaded when they are asked for."""
+    """A chart. The table with its numbers is loaded on demand."""
 
     name: str
     drawing: Markup
@@ -85,7 +85,7 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     rows: list[tuple[str | int, ...]]
     links: list[str]
-    """Where each row leads; empty if nowhere."""
+    """The link of each row; empty if it has none."""
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ async def table(pool: Pool, name: FromPath[str], filter: Filter) -> Response[str
 
 @get("/stats/usage.csv", include_in_schema=False, dependencies=_FILTERED)
 async def usage_csv(pool: Pool, filter: Filter, by: FromQuery[str] = "day,agent,project,model") -> Response[str]:
-    """Tokens and cost as a file for spreadsheets."""
+    """Tokens and cost as a CSV file for spreadsheets."""
     headers = {"content-disposition": 'attachment; filename="usage.csv"'}
     return Response(await pool.run(_csv, filter, by), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -137,7 +137,7 @@ def _csv(store: Store, filter: StatsFilter, by: str) -> str:
 
 
 def _harmless(cell: str | int) -> str | int:
-    """A spreadsheet takes text that begins with one of these for a formula."""
+    """Escape text that a spreadsheet would interpret as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
@@ -169,7 +169,7 @@ def _page(store: Store, filter: StatsFilter, progress: tuple[int, int] | None) -
 
 
 _counted: dict[Hashable, tuple[Stats, UsageView]] = {}
-"""The last answers, by everything they depend on: they are not counted again while nothing has changed."""
+"""The last results, by everything they depend on: nothing is counted again until something changes."""
 
 
 def _count(store: Store, filter: StatsFilter) -> tuple[Stats, UsageView]:
@@ -185,13 +185,13 @@ def _count(store: Store, filter: StatsFilter) -> tuple[Stats, UsageView]:
 
 
 def _minute(filter: StatsFilter) -> datetime | None:
-    """The current minute, for filters that depend on the time."""
+    """Return the current minute for filters that depend on the time, and None for others."""
     is_relative = any(value and not value[:4].isdecimal() for value in (filter.after, filter.before))
     return datetime.now().astimezone().replace(second=0, microsecond=0) if is_relative else None
 
 
 def _numbers(found: Stats, usage: UsageView) -> list[tuple[str, str, str]]:
-    """The most important numbers: short, in full, and what they are."""
+    """Return the most important numbers: shortened, in full, and their labels."""
     tokens = usage.total.tokens
     counts = [
         (sum(found.sessions.values()), "sessions"),
@@ -243,7 +243,7 @@ _TITLES = {
 def _table(store: Store, filter: StatsFilter, name: str) -> str:
     find = _TABLES.get(name)
     if find is None:
-        raise NotFoundError(f"There is no table {name!r} of statistics; there are {', '.join(_TABLES)}.")
+        raise NotFoundError(f"Unknown table {name!r}; choose from {', '.join(_TABLES)}.")
     return render("stats_table.html", table=find(*_count(store, filter), filter), title=_TITLES[name])
 
 

@@ -37,16 +37,16 @@ class VersionRow(msgspec.Struct, kw_only=True):
     version: Version
     change: str
     difference: int
-    """How many bytes there are more than before."""
+    """The change in size since the previous version, in bytes."""
 
 
 class FileDifference(msgspec.Struct, kw_only=True):
-    """What changed in one file."""
+    """The changes in one file."""
 
     diff: VersionDiff
     view: DiffView | None
     failure: str = ""
-    """Why it cannot be shown."""
+    """The reason why the changes cannot be shown, if so."""
 
 
 def _versions_page(store: Store, key: str, number: int | None) -> str:

@@ -1,5 +1,5 @@
 /**
- * Starts the scripts that the page needs. Without them everything can still be read.
+ * Starts the scripts that the page needs. All content can be read without them.
  */
 
 import { Annotations } from "./annotations.js";

@@ -6,7 +6,7 @@ import { fail, newName, onRun, post, who } from "./runs.js";
 
 const refresh = debounce(() => redraw(find("#board"), "/agents/board"), 60);
 
-/** Whether the reader wants to start in a folder in which another agent works; asks in the form if not. */
+/** Whether no other agent works in the folder, or the reader has confirmed to start anyway. If not, the form asks. */
 async function isClear(form, folder) {
   const box = find("[data-shared]", form);
   if (!box.hidden && box.dataset.folder === folder) return true;

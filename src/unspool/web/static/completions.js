@@ -6,7 +6,7 @@ import { debounce, fetchJson, find, findAll, make } from "./dom.js";
 const WORD = /^\/\S*$|(?<=^|\s)@\S*$/;
 
 export class Completions {
-  /** Number of requests, and which of them is shown. */
+  /** Number of the latest request: responses to earlier ones are ignored. */
   requests = 0;
   fetch = debounce(() => this.update(), 80);
 
@@ -14,7 +14,7 @@ export class Completions {
   constructor(box) {
     this.box = box;
     box.addEventListener("input", ({ target }) => target.matches("#message") && this.fetch());
-    // Before the composer sees the keys.
+    // Capture the keys before the composer handles them.
     document.addEventListener("keydown", (event) => this.onKey(event), true);
     box.addEventListener("mousedown", (event) => {
       const item = event.target.closest(".completions li");

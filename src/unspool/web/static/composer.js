@@ -73,12 +73,12 @@ export class Composer {
     return find("form", this.box);
   }
 
-  /** The run whose text is shown: the one at work, or the last one. */
+  /** The run whose text is shown: the current one, or the last one. */
   get run() {
     return this.box.dataset.run || this.box.dataset.lastRun;
   }
 
-  /** What the form is folded into for a session that nothing runs on. */
+  /** The element around the form, which is collapsed while no agent runs the session. */
   get fold() {
     return find(".compose", this.box);
   }
@@ -143,7 +143,7 @@ export class Composer {
     else this.refresh();
   }
 
-  /** The turn is over: the log has its text soon, or never if it was cut off. */
+  /** The turn is over: the log will have its text soon, or never if it was cut off. */
   endTexts({ kind, run }, isOurs) {
     const main = this.textOf(run, null);
     for (const key of this.texts.keys()) if (key.startsWith(`${run}/`) && key !== `${run}/`) this.texts.delete(key);
@@ -165,7 +165,7 @@ export class Composer {
     const { run } = this;
     const { rest, isCutOff } = this.textOf(run, null);
     const below = [...this.texts].filter(([key]) => key.startsWith(`${run}/`) && key !== `${run}/`);
-    // Nothing is shown, and nothing is to be shown: leave the page alone.
+    // There is nothing to show or hide: leave the page alone.
     if (!rest.trim() && this.stream.hidden && !below.length && !this.others.childElementCount) return;
     const show = () => {
       this.stream.textContent = rest.trimStart();
@@ -234,7 +234,7 @@ export class Composer {
     this.refresh();
   }
 
-  /** Say on the button what is being done: starting an agent takes seconds. @param {boolean} isFork */
+  /** Show progress on the button: starting an agent takes seconds. @param {boolean} isFork */
   startProgress(isFork) {
     const button = find("[data-send]", this.box);
     const label = button.textContent;

@@ -11,7 +11,7 @@ export class ContextView {
   spans = [];
   timer = 0;
   abort = new AbortController();
-  /** @type {number | null} the message with whose context it is compared */
+  /** @type {number | null} the message whose context it is compared with */
   since = null;
   hint = find("#inspector")?.firstElementChild;
 
@@ -26,7 +26,7 @@ export class ContextView {
     this.read();
   }
 
-  /** Show what the address asks for. */
+  /** Show the context that the URL specifies, if any. */
   read() {
     const given = new URLSearchParams(location.search);
     const [asked, since] = [given.get("context") ?? "", given.get("since") ?? ""];
@@ -42,7 +42,7 @@ export class ContextView {
     this.show(indexOf(entry));
   }
 
-  /** The next context that is shown is compared with this one. */
+  /** Compare the next context that is shown with this one. */
   compare(index) {
     this.since = index;
     this.navigation.remember({ since: index });

@@ -1,4 +1,4 @@
-/** How long a request still waits before it is denied, counted down every second. */
+/** Counts down the seconds until a request is denied. */
 
 import { findAll, onContent } from "./dom.js";
 

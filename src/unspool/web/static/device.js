@@ -12,12 +12,12 @@ const system = first([
   [/iPhone/, "iPhone"], [/iPad/, "iPad"], [/Android/, "Android"], [/Windows/, "Windows"], [/Mac OS/, "Mac"],
   [/Linux/, "Linux"],
 ]) ?? "this device";
-/** What people call a device of this kind. */
+/** The kind of device, as shown to people. */
 const kind = /iPhone|Android.*Mobile/.test(userAgent) ? "phone" : /iPad|Android/.test(userAgent) ? "tablet" : "computer";
 
 export const deviceName = () => localStorage.device || `${browser} on ${system}`;
 
-/** How a person or device is named to the reader. @param {string} name */
+/** The name to show for a person or device, such as `this phone` for the reader's own. @param {string} name */
 export const nameFor = (name) => (name === deviceName() ? `this ${kind}` : name);
 
 export function startDevice() {
@@ -26,7 +26,7 @@ export function startDevice() {
     field.value = deviceName();
     field.addEventListener("change", () => {
       localStorage.device = field.value.trim().slice(0, 40);
-      // Everything on the page acts under the new name.
+      // All scripts on the page must use the new name.
       location.reload();
     });
   }

@@ -37,7 +37,7 @@ async function request(url, signal) {
   throw new Error(message, { cause: status });
 }
 
-/** Elements of HTML that the server has sanitized. @param {string} html */
+/** Parse HTML that the server has sanitized. @param {string} html */
 export function parse(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
@@ -48,7 +48,7 @@ export const fetchFragment = async (url, signal) => parse(await (await request(u
 
 export const fetchJson = async (url, signal) => (await request(url, signal)).json();
 
-/** What lets this browser act. It is in the storage of this address, which servers on other ports cannot read. */
+/** The key that this browser needs to change anything. Servers on other ports cannot read its local storage. */
 function key() {
   try {
     return localStorage.getItem("unspool-key") ?? "";
@@ -57,7 +57,7 @@ function key() {
   }
 }
 
-/** Change something. @throws {Error} with a message for the reader and the code as cause */
+/** Request a change. @throws {Error} with a message for the reader and the error code as cause */
 export async function postJson(url, body) {
   const headers = { "content-type": "application/json", "x-unspool-key": key() };
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
@@ -83,8 +83,8 @@ export function onContent(listener) {
 const work = new Set();
 
 /**
- * Lists in `data-busy` of the page what is still being done to the transcript and its address. No script depends on it;
- * tests can see when the page has settled. @param {string} what @param {boolean} isUnderWay
+ * Lists the pending changes of the transcript and its URL in `data-busy` of the page. No script depends on it; tests
+ * wait until the page has settled. @param {string} what @param {boolean} isUnderWay
  */
 export function busy(what, isUnderWay) {
   if (work.has(what) === isUnderWay) return;
@@ -111,13 +111,13 @@ export function announce(text) {
   liveRegion.textContent = text;
 }
 
-/** Milliseconds before work that failed is done again. */
+/** Milliseconds before failed work is retried. */
 const SHORTEST_RETRY = 1000;
 const LONGEST_RETRY = 15_000;
 
 /**
- * Merge calls that come close together, and delay them while the page is hidden. Work that fails is done again: the
- * next call may be far away, and the page would be outdated until then.
+ * Merge calls that come close together, and delay them while the page is hidden. Failed work is retried: the next call
+ * may come much later, and the page would be outdated until then.
  * @param {() => any} work @param {number} pause ms
  */
 export function debounce(work, pause) {
@@ -130,7 +130,7 @@ export function debounce(work, pause) {
       await work();
       retryPause = SHORTEST_RETRY;
     } catch (error) {
-      // What was removed does not come back.
+      // It was removed, so retrying is useless.
       if (error instanceof Error && error.cause === 404) return;
       clearTimeout(retryTimer);
       retryTimer = setTimeout(soon, retryPause);
@@ -141,12 +141,12 @@ export function debounce(work, pause) {
   return soon;
 }
 
-/** The order of requests for the same thing: their responses can arrive in another one. */
+/** Orders requests for the same content, because their responses can arrive out of order. */
 export class RequestOrder {
   requests = 0;
   shown = 0;
 
-  /** @returns {() => boolean} called before a response is shown: false if that to a later request is already */
+  /** @returns {() => boolean} call it before showing a response: false if a later response is already shown */
   next() {
     const request = ++this.requests;
     return () => {

@@ -46,7 +46,7 @@ export class EventStream {
     this.onEvent(event);
   }
 
-  /** After the machine slept, a connection can look open without being so. */
+  /** After sleep, a connection can look open although it is not. */
   checkSleep() {
     const hasSlept = Date.now() - this.beat > 60_000;
     this.beat = Date.now();
@@ -63,8 +63,8 @@ export class EventStream {
 const onLeave = (leave) => window.addEventListener("pagehide", leave, { once: true });
 
 /**
- * Listen with a connection of one's own. Browsers allow six to a server, for all tabs together, so that a hidden page
- * closes its own and catches up when it is shown. If hidden pages have to hear the events, one of them listens.
+ * Listen with a separate connection. Browsers allow six per server, for all tabs together, so a hidden page closes its
+ * connection and catches up when it is shown. If hidden pages need the events, one of them stays connected.
  */
 function listenAlone({ path, position, onEvent, onState, hearsWhileHidden }) {
   const stream = new EventStream(path, onEvent, onState);
@@ -89,7 +89,7 @@ function listenAlone({ path, position, onEvent, onState, hearsWhileHidden }) {
   });
 }
 
-/** Begin as soon as no other page does the same, until the signal. Only secure pages have locks, and notifications. */
+/** Begin as soon as no other page does, and end with the signal. Locks, like notifications, need a secure context. */
 function inOnePage(name, signal, begin) {
   const work = () => {
     begin();
@@ -104,7 +104,7 @@ function inOnePage(name, signal, begin) {
  * @property {() => {seq: number, session: string}} position the last known event and the session shown
  * @property {(event: any) => void} onEvent
  * @property {(isOnline: boolean) => void} onState
- * @property {boolean} [hearsWhileHidden] whether the events matter to a page that nobody sees
+ * @property {boolean} [hearsWhileHidden] whether hidden pages need the events
  */
 
 /** Listen to a stream, shared with all other tabs if the browser supports it. @param {Listener} listener */

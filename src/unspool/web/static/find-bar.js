@@ -1,4 +1,4 @@
-/** Find in session: searches on the server, steps through the matches, and opens what they are folded in. */
+/** Find in session: searches on the server, steps through the matches, and expands what they are in. */
 
 import { busy, fetchFragment, find, findAll, make, onClick, onContent } from "./dom.js";
 import { bestOf, highlight, patternOf, phrasePattern, rangesIn, unfoldAround } from "./highlight.js";
@@ -37,12 +37,12 @@ export class FindBar {
     return this.bar.classList.contains("open");
   }
 
-  /** The pattern of what was searched for last, in the transcript. */
+  /** A pattern that finds the last searched text in the transcript. */
   get pattern() {
     return patternOf(this.asked);
   }
 
-  /** Show what the address asks for: a search in this session, or the words of a search result. */
+  /** Show what the URL specifies: a search in this session, or the words of a search result. */
   restore() {
     const asked = new URLSearchParams(location.search);
     const words = asked.get("find");
@@ -106,9 +106,9 @@ export class FindBar {
 
   show(words, hits, isComplete) {
     Object.assign(this, { asked: words, hits, isComplete, at: -1 });
-    // Matches at the same place share a tick.
-    const places = hits.filter(({ at }, number) => at !== hits[number - 1]?.at);
-    const marks = places.map(({ link, at }) => {
+    // Matches at the same position share a tick.
+    const distinct = hits.filter(({ at }, number) => at !== hits[number - 1]?.at);
+    const marks = distinct.map(({ link, at }) => {
       const tick = make("a", { href: link.href, tabindex: "-1", class: "tick", title: link.textContent.trim() });
       tick.style.top = `${at * 100}%`;
       return tick;
@@ -120,8 +120,8 @@ export class FindBar {
 
   count() {
     const total = `${this.hits.length}${this.isComplete ? "" : "+"}`;
-    const place = this.at < 0 ? total : `${this.at + 1}/${total}`;
-    find(".find-count").textContent = this.asked && (this.hits.length ? place : "No matches");
+    const position = this.at < 0 ? total : `${this.at + 1}/${total}`;
+    find(".find-count").textContent = this.asked && (this.hits.length ? position : "No matches");
   }
 
   /** @param {number} direction */
@@ -152,7 +152,7 @@ export class FindBar {
     this.reveal(entry, range);
   }
 
-  /** The places in an entry, after opening and loading what they are in. */
+  /** The best match in an entry, if any, after loading and expanding what it is in. @returns {Promise<Range[]>} */
   async unfold(entry) {
     let ranges = rangesIn(entry, this.pattern);
     for (const cut of ranges.length ? [] : findAll("button[data-load]", entry)) {
@@ -186,7 +186,7 @@ export class FindBar {
     highlight("found", shown.flatMap((entry) => rangesIn(entry, this.pattern)));
   }
 
-  /** Mark the words of a search result where it leads. @param {string[]} phrases @param {number} index */
+  /** Mark the words of a search result in the message it links to. @param {string[]} phrases @param {number} index */
   async markWords(phrases, index) {
     if (!phrases.length) return;
     const entry = await this.pages.reach(index).catch(() => null);

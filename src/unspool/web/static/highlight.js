@@ -1,4 +1,4 @@
-/** Marks words in the transcript without changing its elements, so that copying and updating it stay as they are. */
+/** Marks words in the transcript without changing its elements, so that copying and updating are not affected. */
 
 import { findAll } from "./dom.js";
 
@@ -13,7 +13,7 @@ export function phrasePattern(phrase) {
   return new RegExp(`(?<![\\p{L}\\p{N}])${words}${phrase.endsWith("*") ? "" : "(?![\\p{L}\\p{N}])"}`, "giu");
 }
 
-/** The places of a pattern in an element, unfolded or not. @param {Element} element @param {RegExp} pattern */
+/** The matches of a pattern in an element, collapsed or not. @param {Element} element @param {RegExp} pattern */
 export function rangesIn(element, pattern) {
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   const nodes = [];
@@ -24,15 +24,15 @@ export function rangesIn(element, pattern) {
     starts.push(text.length);
     text += walker.currentNode.nodeValue;
   }
-  const placeOf = (offset, isEnd) => {
+  const boundaryAt = (offset, isEnd) => {
     let at = starts.findLastIndex((start) => (isEnd ? start < offset : start <= offset));
     at = Math.max(at, 0);
     return [nodes[at], offset - starts[at]];
   };
   return [...text.matchAll(pattern)].filter(([match]) => match).map((match) => {
     const range = document.createRange();
-    range.setStart(...placeOf(match.index, false));
-    range.setEnd(...placeOf(match.index + match[0].length, true));
+    range.setStart(...boundaryAt(match.index, false));
+    range.setEnd(...boundaryAt(match.index + match[0].length, true));
     return range;
   });
 }
@@ -44,11 +44,11 @@ export function highlight(name, ranges) {
   else CSS.highlights.delete(name);
 }
 
-/** The range to show: a folded line repeats the beginning of its text. @param {Range[]} ranges */
+/** The range to show. A collapsed line repeats the beginning of its text, so it comes last. @param {Range[]} ranges */
 export const bestOf = (ranges) =>
   ranges.find(({ startContainer }) => !startContainer.parentElement?.closest("summary")) ?? ranges[0];
 
-/** Open everything folded around a range. @param {Range} range @param {Element} within */
+/** Expand everything that is collapsed around a range. @param {Range} range @param {Element} within */
 export function unfoldAround(range, within) {
   for (const details of findAll("details:not([open])", within)) {
     const summary = details.firstElementChild;

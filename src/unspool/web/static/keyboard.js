@@ -1,8 +1,8 @@
-/** Keyboard shortcuts. They are off while the reader types, and leave combinations to the browser. */
+/** Keyboard shortcuts. They are disabled while the reader types, and leave key combinations to the browser. */
 
 import { find, findAll, inside, onClick } from "./dom.js";
 
-/** What j and k step through on pages without a transcript. */
+/** The links that j and k step through on pages without a transcript. */
 const LINKS = "#sessions li.session > a, #results li > a, .events a.event-title";
 const EVENTS = ".mark[data-indices]";
 const TYPING = "input, textarea, select, [contenteditable]";
@@ -90,7 +90,7 @@ export function startKeys(reading, openPalette) {
       return openPalette();
     }
     if ((event.ctrlKey || event.metaKey) && event.key === "f" && reading && !find("dialog[open]")) {
-      // Again for the search of the browser itself.
+      // Pressed again, it opens the search of the browser.
       if (reading.findBar.open()) event.preventDefault();
       return;
     }

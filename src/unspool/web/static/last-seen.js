@@ -4,7 +4,7 @@ import { find, findAll, grouped, make, onContent } from "./dom.js";
 import { visibleEntriesOf } from "./viewport.js";
 
 const NAME = "unspool-seen";
-/** Sessions that are remembered. */
+/** Maximum number of sessions to remember. */
 const MOST = 500;
 
 /** @returns {Record<string, {tip: number, at: string}>} by session, the oldest first */

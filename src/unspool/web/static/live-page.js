@@ -75,7 +75,7 @@ export class LivePage {
     else this.apply(event, this.reading);
   }
 
-  /** The page that is looked at is drawn first, however many others are open. */
+  /** Hidden pages wait, so that the visible one is updated first. */
   postpone(event) {
     if (!this.postponed.length) {
       document.addEventListener("visibilitychange", () => this.applyPostponed(), { once: true });
@@ -140,7 +140,7 @@ export class LivePage {
     box.hidden = false;
   }
 
-  /** @returns {Promise<boolean>} false if events that came meanwhile may know more: then it is fetched again */
+  /** @returns {Promise<boolean>} false if events arrived in the meantime: then it is fetched again */
   async fetchHead() {
     if (!this.reading) return true;
     const { applied, reading: { navigation, rail } } = this;
@@ -181,7 +181,7 @@ export class LivePage {
     const query = new URLSearchParams(isPage ? location.search : { q: find("#filter")?.value ?? "" });
     if (!(await fetchList([...query]))) return;
     contentAdded(old);
-    // A filtered list does not say how many there are.
+    // A filtered list does not contain all live sessions.
     if ([...query.values()].some(Boolean)) return;
     const live = findAll("li[data-live=true]", old).length;
     find(".bar .live").hidden = !live;

@@ -28,7 +28,7 @@ export class LiveText {
 
   /**
    * @param {{turn: number, offset: number, text: string, is_cut_off?: boolean}} piece
-   * @param {boolean} isWhole nothing before it is known to the server, or needed
+   * @param {boolean} isWhole whether the server has nothing before it, or nothing before it is needed
    * @returns {boolean} false if the text before this piece is missing
    */
   add({ turn, offset, text, is_cut_off = false }, isWhole = false) {

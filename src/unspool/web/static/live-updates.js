@@ -12,9 +12,9 @@ const SHORTEST_PAUSE = 200;
 const LONGEST_PAUSE = 10_000;
 
 export class LiveUpdates {
-  /** @type {Map<number, number>} how often each page was changed; a page fetched before must not undo later changes */
+  /** @type {Map<number, number>} number of changes of each page; a page fetched earlier must not undo later ones */
   versions = new Map();
-  /** @type {Set<number>} pages that are being fetched again, each until it shows what was fetched */
+  /** @type {Set<number>} pages that are being fetched again, until they show the result */
   refreshing = new Set();
 
   /** @param {import("./pages.js").Pages} pages */
@@ -117,7 +117,7 @@ export class LiveUpdates {
     void this.keepRefreshing(number);
   }
 
-  /** Called in the step that draws a page, as a refresh that has drawn it notices no more changes. */
+  /** Called while the page is drawn, because after that the refresh no longer notices changes. */
   endRefresh(number) {
     this.refreshing.delete(number);
     busy("refreshing", this.refreshing.size > 0);

@@ -1,9 +1,9 @@
 /**
- * Logs this browser in with the token of the address, and leaves the address. The server includes this script in its
+ * Logs this browser in with the token in the URL, and then leaves that URL. The server includes this script in its
  * page, because a browser that is not logged in cannot load anything.
  */
 
-/** Whether this browser finds the server under its own name: some do not know names that end in `.localhost`. */
+/** Whether this browser can resolve the server's own host name: some do not support names ending in `.localhost`. */
 async function reaches(address) {
   try {
     await fetch(`${address}/open/probe`, { mode: "no-cors", cache: "no-store" });
@@ -20,7 +20,7 @@ async function logIn({ own, next }) {
   const response = await fetch("/open", { method: "POST", headers, body: JSON.stringify({ token }) });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error.message);
-  // Without storage this browser can read, and not act.
+  // Without storage, this browser can read but not act.
   try {
     localStorage.setItem("unspool-key", answer.key);
   } catch {}

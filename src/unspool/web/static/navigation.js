@@ -1,4 +1,4 @@
-/** The current entry, moving to another one, and an address that leads back to this view. */
+/** The current entry, moving to another one, and a URL that leads back to this view. */
 
 import { busy, find, inside, onContent } from "./dom.js";
 import { onScroll, visibleEntriesOf } from "./viewport.js";
@@ -6,14 +6,14 @@ import { onScroll, visibleEntriesOf } from "./viewport.js";
 const MOVED = "unspool:current";
 const OPENED = "unspool:address";
 const MARGIN = 12;
-/** The address of a problem: it is between messages. */
+/** The hash of a problem, which is between messages. */
 const PROBLEM = /^#problem\d+$/;
 
-/** When another entry becomes the current one. @param {(entry: HTMLElement | null) => void} listener */
+/** Call a listener when another entry becomes the current one. @param {(entry: HTMLElement | null) => void} listener */
 export const onMove = (listener) =>
   document.addEventListener(MOVED, ({ detail }) => listener(detail));
 
-/** When the address changes to another view. @param {() => void} listener */
+/** Call a listener when the URL changes to another view. @param {() => void} listener */
 export const onOpen = (listener) => document.addEventListener(OPENED, listener);
 
 /** The message an entry belongs to, or the one before it. @param {Element | null} entry */
@@ -45,7 +45,7 @@ export class Navigation {
     history.scrollRestoration = "manual";
     onScroll(() => this.writeSoon());
     window.addEventListener("popstate", () => location.search !== this.search && this.open());
-    // Only what is not written yet: looking where things are takes as long as a layout of the whole page.
+    // Only if something is not written yet: finding the position takes as long as a layout of the whole page.
     window.addEventListener("pagehide", () => this.timer && this.write());
     document.addEventListener("click", (event) => this.clicked(event));
     onContent(() => this.mark(this.current));
@@ -182,7 +182,7 @@ export class Navigation {
     else if (bottom > view.bottom - MARGIN) this.viewport.scrollTo(entry, available - height);
   }
 
-  /** Show what the address points to. */
+  /** Show what the URL points to. */
   async open() {
     const asked = new URLSearchParams(location.search);
     const index = messageIn(location);
@@ -212,7 +212,7 @@ export class Navigation {
     return url.href;
   }
 
-  /** Store a part of the view in the address. @param {Record<string, any>} changes */
+  /** Store a part of the view in the URL. @param {Record<string, any>} changes */
   remember(changes) {
     const address = this.address(changes);
     if (address !== location.href) history.replaceState(null, "", address);

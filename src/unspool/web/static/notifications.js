@@ -1,4 +1,4 @@
-/** Notifications: asked, done, failed. The bell says whether they are on, and if not, why. */
+/** Notifications of approval requests, ended turns and failures. The bell shows whether they are on, or why not. */
 
 import { fetchJson, findAll, onClick, onContent, postJson, toast } from "./dom.js";
 
@@ -33,7 +33,7 @@ function draw() {
   }
 }
 
-/** Let the server notify this browser also while no page is open. @returns {Promise<string>} what to tell the reader */
+/** Let the server notify this browser even while no page is open. @returns {Promise<string>} a text for the reader */
 async function subscribe(registration) {
   const { key, reason } = await fetchJson("/api/push");
   if (!key) return `Notifications are on while a page is open. ${reason}`;
@@ -42,7 +42,7 @@ async function subscribe(registration) {
     const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
     const { endpoint, keys } = subscription.toJSON();
     await postJson("/api/push", { endpoint, ...keys });
-    return "Notifications are on, also while no page is open.";
+    return "Notifications are on, even while no page is open.";
   } catch (error) {
     return `Notifications are on while a page is open. Web Push failed: ${error.message}`;
   }
@@ -80,14 +80,14 @@ async function toggle() {
   draw();
 }
 
-/** The title of the notification for an event; nothing if nobody waits for it. */
+/** The title of the notification for an event; undefined if there is none. */
 function titleOf({ kind, outcome, state: now, error }) {
   if (kind === "asked") return "An agent needs you";
   if (kind === "turn_ended") return TITLES[outcome];
   return kind === "state" && now === "ended" && error ? TITLES.failed : undefined;
 }
 
-/** Notify the reader if no page is in sight. All tabs do; the tag makes it one notification, also with Web Push. */
+/** Notify the reader if the page is hidden. All tabs do; the tag merges their notifications and those of Web Push. */
 export async function notify(event) {
   const title = titleOf(event);
   if (!title || !document.hidden || state() !== "on") return;

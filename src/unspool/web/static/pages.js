@@ -145,7 +145,7 @@ export class Pages {
   async fetchInto(number, signal) {
     const section = this.sections[number];
     const cached = this.cached.get(number);
-    // By the next frame the page may have been given up, loaded again and changed.
+    // By the next frame, loading may have been aborted, or the page loaded again and changed.
     const fill = (content) => {
       signal.throwIfAborted();
       this.fill(number, content);
@@ -178,7 +178,7 @@ export class Pages {
     }));
   }
 
-  /** Try again what could not be fetched while the server was away. */
+  /** Fetch pages again that failed while the server was not reachable. */
   retryFailed() {
     for (const button of findAll("section[data-state=failed] > .failed > .retry", this.box)) button.click();
   }
@@ -203,7 +203,7 @@ export class Pages {
     contentAdded(section);
   }
 
-  /** @param {number} middle the page on the screen, which after a jump is known before those near it */
+  /** @param {number} middle the page on the screen: after a jump, `near` is not up to date yet */
   farPages(middle) {
     const low = Math.min(middle, ...this.near) - SPARE;
     const high = Math.max(middle, ...this.near) + SPARE;

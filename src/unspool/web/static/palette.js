@@ -4,7 +4,7 @@ import { contentAdded, fetchFragment, fetchJson, find, findAll, make } from "./d
 import { asTyped } from "./search.js";
 
 const MOST_HITS = 12;
-/** Characters of a title that change what is around them. */
+/** Characters of a title that affect the text around them. */
 const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** @param {string} text from a transcript, which the API does not change */
@@ -30,7 +30,7 @@ export class Palette {
   isMoved = false;
   /** The words whose titles are listed. @type {string | undefined} */
   answered;
-  /** Enter was pressed before the titles for what was typed were there. */
+  /** Enter was pressed before the titles for the typed text had arrived. */
   isEntered = false;
 
   constructor() {
@@ -56,7 +56,7 @@ export class Palette {
     const known = meant.map(([name, href]) => link("view", name, href));
     if (words) known.push(link("search", words, `/search?${query}`));
     let [named, hits] = [[], []];
-    // Titles are there long before the full text has been searched.
+    // Titles arrive long before the results of the full-text search.
     const show = () => signal.aborted || this.show([...named, ...known, ...hits]);
     show();
     await Promise.all([
@@ -77,7 +77,7 @@ export class Palette {
     if (this.isEntered) this.enter();
   }
 
-  /** Follow the choice; what is listed must be for what was typed. */
+  /** Follow the selected link, as soon as the list is for the typed text. */
   enter() {
     this.isEntered = !this.isMoved && this.answered !== this.input.value.trim();
     if (!this.isEntered) find("[aria-selected=true]", this.list)?.click();
@@ -90,7 +90,7 @@ export class Palette {
     const chosen = find("[aria-selected=true]", this.list)?.href;
     this.list.replaceChildren(...links.map((each) => make("li", { role: "none" }, each)));
     contentAdded(this.list);
-    // What arrives later does not move the choice.
+    // Results that arrive later do not change the selection.
     this.choose(this.isMoved ? Math.max(links.findIndex(({ href }) => href === chosen), 0) : 0);
   }
 

@@ -1,4 +1,4 @@
-/** Messages that wait for the agent: they can be changed, moved and removed, and held after an interrupt. */
+/** Messages waiting for the agent: they can be changed, moved and removed, and held after an interrupt. */
 
 import { find, findAll, onClick } from "./dom.js";
 import { note, post, who } from "./runs.js";
@@ -8,10 +8,10 @@ const report = ({ message }) => note(message);
 function editMessage(button) {
   const item = button.closest("[data-message]");
   const { message, run } = item.dataset;
-  const place = findAll("[data-message]", item.parentElement).indexOf(item);
+  const position = findAll("[data-message]", item.parentElement).indexOf(item);
   const changes = {
-    up: () => ({ position: place - 1 }),
-    down: () => ({ position: place + 1 }),
+    up: () => ({ position: position - 1 }),
+    down: () => ({ position: position + 1 }),
     remove: () => ({ remove: true }),
     save: () => ({ text: find("textarea", item).value }),
   };

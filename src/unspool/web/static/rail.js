@@ -1,4 +1,4 @@
-/** The timeline beside the transcript: an outline, a scale with a frame around what is on the screen, and jumps. */
+/** The timeline next to the transcript: an outline, a scale with a frame around what is on the screen, and jumps. */
 
 import { debounce, fetchFragment, find, findAll, inside, RequestOrder } from "./dom.js";
 import { morph } from "./morph.js";

@@ -1,4 +1,4 @@
-/** Running agents on any page: actions, events, and the number of approvals pending. */
+/** Running agents on any page: actions, events, and the number of pending approvals. */
 
 import { debounce, fetchJson, find, make, onClick, postJson, RequestOrder } from "./dom.js";
 import { deviceName, startDevice } from "./device.js";

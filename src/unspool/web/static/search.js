@@ -50,7 +50,7 @@ async function showResults(box, given, signal) {
 const lists = new RequestOrder();
 
 /**
- * Update the list, with its filters, whose links repeat what was typed. @param {string[][]} given
+ * Update the list and its filters, whose links contain the typed text. @param {string[][]} given
  * @param {AbortSignal} [signal] @returns {Promise<boolean>} false if the list shows the response to a later request
  */
 export async function fetchList(given, signal) {
@@ -63,7 +63,7 @@ export async function fetchList(given, signal) {
   return true;
 }
 
-/** Scroll the list beside a session to that session, unless it can be seen. */
+/** Scroll the list next to a session to that session, unless it is visible. */
 function showOpenSession() {
   const link = find(".layout:not(.home) > #sessions [aria-current=page]");
   const pane = link?.closest("#sessions");

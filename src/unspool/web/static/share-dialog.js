@@ -27,7 +27,7 @@ export class ShareDialog {
 
   changed() {
     const { redact, redact_personal: personal } = this.form.elements;
-    // Without the first, the second means nothing.
+    // The second option has no effect without the first.
     personal.disabled = !redact.checked;
     if (!redact.checked) personal.checked = false;
     void this.load();

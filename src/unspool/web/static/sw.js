@@ -1,4 +1,4 @@
-/** Service worker: shows notifications, also while no page is open, and opens the page that one is about. */
+/** Service worker: shows notifications, even while no page is open, and opens the page that one is about. */
 
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));

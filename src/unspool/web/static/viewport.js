@@ -1,4 +1,4 @@
-/** What part of the transcript is on the screen, and how the page is changed without moving what is being read. */
+/** Tracks the visible part of the transcript, and changes the page without moving what is being read. */
 
 import { busy, find } from "./dom.js";
 
@@ -22,7 +22,7 @@ function firstBelow(list, edge) {
 /** The entries of a page, without those of opened branches. @param {Element} section @returns {any[]} */
 export const entriesOf = (section) => [...section.children].filter((child) => child.matches(".entry"));
 
-/** Those that are not hidden. @param {Element} section @returns {any[]} */
+/** The entries of a page that are not hidden. @param {Element} section @returns {any[]} */
 export const visibleEntriesOf = (section) => entriesOf(section).filter((entry) => entry.checkVisibility());
 
 const isLaidOut = (element) => element.getClientRects().length > 0;
@@ -35,16 +35,16 @@ export class Viewport {
   sections = [];
   /** @type {(() => void)[]} */
   changes = [];
-  /** @type {{element: Element, top: number, stays?: boolean} | null} what must not move */
+  /** @type {{element: Element, top: number, stays?: boolean} | null} the element that must not move */
   anchor = null;
-  /** What the page looked like when the anchor was last in its place. */
+  /** Scroll position and layout when the anchor was last in position. */
   placed = { scroll: 0, offset: 0, height: 0 };
   /** Keep the end of the page visible until the reader moves. */
   follows = false;
   /** Scroll position when the end was last brought into view. */
   top = 0;
   wantsEnd = false;
-  /** How many more frames the anchor is put in its place even if nothing changes its size. */
+  /** Number of frames in which the anchor is still repositioned, even if nothing changes its size. */
   frames = 0;
 
   constructor(box) {
@@ -95,7 +95,7 @@ export class Viewport {
     return first && this.isVisible(first) ? first : null;
   }
 
-  /** The entry that is being read, where it is. */
+  /** The entry that is being read, and its vertical position. */
   get readingPlace() {
     const current = find(".entry.current", this.box);
     const element = current && this.isVisible(current) ? current : this.topEntry;

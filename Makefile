@@ -1,25 +1,25 @@
-# make run        start the web app on the sessions of this computer, or on samples if there are none
+# make run        start the web app with the sessions of this computer, or with samples if there are none
 # make test       run all tests; SHUFFLE=1 runs them in random order
-# make test-fast  run the tests that need no browser, server or agent and do not take long
-#                 UNSPOOL_TEST_ALL=1 adds what is only sampled otherwise
-# make check      check style and types and run all tests, as before a commit
+# make test-fast  run the quick tests, which need no browser, server or agent
+#                 UNSPOOL_TEST_ALL=1 runs all cases of tests that otherwise run only a sample
+# make check      check style and types, and run all tests; do this before a commit
 # make docs       build the documentation in build/site, and check its links
-# make faults     let the file system and the database fail at every call in turn; `make test` draws some of them
-# make fuzz       look for files that cannot be read, for an hour, or as many SECONDS as given
+# make faults     make the file system and the database fail at every call in turn; `make test` runs a sample
+# make fuzz       look for files that cannot be read, for an hour or for SECONDS
 # make bench      measure speed and memory, as ratios
 # make regen      regenerate golden files, the published schemas and the outputs in the documentation
 # make record     record the installed agents, and report what is new in their formats
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
-# As many compute as there are processors, the others wait for browsers, servers and agents: see tests/scheduling.py.
+# One worker per processor computes, while the others wait for browsers, servers and agents: see tests/scheduling.py.
 WORKERS ?= $(shell echo $$((2 * $(PROCESSORS) + 1)))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(if $(SHUFFLE),,-p no:randomly)
-# What takes long by itself is left out as well.
+# Slow tests are skipped, too.
 FAST = not (browser or server or agent or slow)
 
-# Tests start hundreds of programs; each would compile all of unspool again.
+# Tests start hundreds of programs, and each would compile all of unspool again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-fast check faults docs fuzz bench regen record postgres browser agents sandbox java clean
@@ -30,7 +30,7 @@ run: .venv/.run
 test: .venv/.dev postgres browser agents sandbox java
 	$(PYTEST)
 
-# None of these tests waits, so more workers would only take time to start.
+# None of these tests wait, so more workers would only take time to start.
 test-fast: WORKERS = $(PROCESSORS)
 test-fast: .venv/.dev
 	$(PYTEST) -m "$(FAST)"
@@ -80,7 +80,7 @@ java:
 
 .venv/.run: requirements/run.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing unspool and what it needs into .venv, once:"
+	@echo "Installing unspool and its dependencies into .venv (only the first time):"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps -r requirements/run.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

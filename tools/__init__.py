@@ -1,1 +1,1 @@
-"""Tools for those who work on unspool; none of them is part of the package."""
+"""Tools for working on unspool, which are not part of the package."""

@@ -1,7 +1,7 @@
-"""Measures of the source: `python -m tools.measure`.
+"""Measures the source code: `python -m tools.measure`.
 
-Prints the sizes of files, functions and classes, names that occur more than once in a package, and where SQL, event
-kinds and agents are named. The architecture tests check the same measures against their limits.
+Prints the sizes of files, functions and classes, duplicate class names in a package, and the modules that contain SQL
+or list event kinds or agents. The architecture tests check the same measures against limits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SQL = re.compile(
 
 
 class Size(NamedTuple):
-    """A function or a class, and how large it is."""
+    """The size of a function or class."""
 
     module: str
     name: str
@@ -42,30 +42,30 @@ class Size(NamedTuple):
 
 
 def modules() -> list[Path]:
-    """All modules of the package, without the sample sessions."""
+    """Return all modules of the package, without the sample sessions."""
     return sorted(path for path in PACKAGE.rglob("*.py") if "samples" not in path.parts)
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a module below the package."""
+    """Return the dotted name of a module, relative to the package."""
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a module."""
+    """Return the syntax tree of a module."""
     return ast.parse(path.read_text())
 
 
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a module: walking a tree takes longer than parsing it, and every measure needs them."""
+    """Return all nodes of a module. They are cached, because walking a tree takes longer than parsing it."""
     return tuple(ast.walk(tree_of(path)))
 
 
 @cache
 def functions_in(path: Path) -> tuple[Size, ...]:
-    """The functions and methods of a module."""
+    """Return the functions and methods of a module."""
     return tuple(
         Size(module_name(path), node.name, _lines(node))
         for node in nodes_of(path)
@@ -75,7 +75,7 @@ def functions_in(path: Path) -> tuple[Size, ...]:
 
 @cache
 def classes_in(path: Path) -> tuple[Size, ...]:
-    """The classes of a module with the number of attributes that their methods assign. Structs are data: none."""
+    """Return the classes of a module, with the number of attributes that their methods assign (none for Structs)."""
     return tuple(
         Size(module_name(path), node.name, _lines(node), len(set(_assigned(node))))
         for node in nodes_of(path)
@@ -84,12 +84,12 @@ def classes_in(path: Path) -> tuple[Size, ...]:
 
 
 def functions() -> Iterator[Size]:
-    """All functions and methods."""
+    """Return all functions and methods."""
     return chain.from_iterable(map(functions_in, modules()))
 
 
 def classes() -> Iterator[Size]:
-    """All classes."""
+    """Return all classes."""
     return chain.from_iterable(map(classes_in, modules()))
 
 
@@ -108,17 +108,17 @@ def _assigned(node: ast.ClassDef) -> Iterator[str]:
 
 
 def duplicate_classes() -> dict[str, list[str]]:
-    """Public class names that occur more than once in one package, with the modules that define them."""
+    """Return class names that occur more than once in a package, with the modules that define them."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for size in classes():
         package = size.module.rpartition(".")[0]
         found[package, size.name].append(size.module)
-    return {f"{package}: {name}": places for (package, name), places in found.items() if len(places) > 1}
+    return {f"{package}: {name}": where for (package, name), where in found.items() if len(where) > 1}
 
 
 @cache
 def strings(path: Path) -> tuple[str, ...]:
-    """The string literals of a module, without its docstrings."""
+    """Return the string literals of a module, without docstrings."""
     nodes = nodes_of(path)
     bare = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     return tuple(
@@ -129,17 +129,17 @@ def strings(path: Path) -> tuple[str, ...]:
 
 
 def modules_with_sql() -> list[str]:
-    """Modules that hold SQL statements."""
+    """Return the modules with SQL statements."""
     return [module_name(path) for path in modules() if any(_SQL.search(text) for text in strings(path))]
 
 
 def modules_listing(names: frozenset[str], at_least: int) -> list[str]:
-    """Modules whose strings name at least so many of these."""
+    """Return the modules whose string literals include at least this many of the names."""
     return [module_name(path) for path in modules() if len(names & set(strings(path))) >= at_least]
 
 
 def import_cycle() -> list[str]:
-    """Modules that import each other when they are loaded; empty if there are none."""
+    """Return modules that import each other at load time; empty if there are none."""
     graph: dict[str, set[str]] = {}
     for path in modules():
         name = module_name(path).removesuffix(".__init__")
@@ -163,7 +163,7 @@ def _imported(path: Path, node: ast.stmt) -> Iterator[str]:
 
 
 def report() -> str:
-    """All measures as text."""
+    """Return all measures as text."""
     files = [len(path.read_text().splitlines()) for path in modules()]
     kinds = frozenset(kind.name for kind in EVENT_KINDS)
     comments = sum(line.lstrip().startswith("#") for path in modules() for line in path.read_text().splitlines())

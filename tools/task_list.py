@@ -1,7 +1,7 @@
-"""Twelve things that people want to do in the web app, done in a real browser on the sample sessions.
+"""Performs twelve common tasks in the web app, in a real browser with the sample sessions.
 
-`python -m tools.task_list` prints how many steps each takes and how long, from the list of sessions to the answer. A
-step is a click, a key or a text that is typed.
+`python -m tools.task_list` prints the steps and seconds that each task takes, starting at the session list. A step is a
+click, a key or a typed text.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Steps = Callable[["Walk"], None]
 
 
 class Task(NamedTuple):
-    """Something to do, and how."""
+    """A task, and the function that performs it."""
 
     name: str
     steps: Steps
 
 
 class Walk:
-    """A page that counts what a person does on it."""
+    """A page that counts the steps."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.steps = 0
 
     def click(self, selector: str, text: str | None = None) -> None:
-        """Click on the first element that fits."""
+        """Click the first matching element."""
         self.steps += 1
         self.page.locator(selector, has_text=text).first.click()
 
@@ -45,12 +45,12 @@ class Walk:
         self.page.keyboard.press(key)
 
     def type(self, text: str) -> None:
-        """Type a text where the focus is."""
+        """Type a text into the focused element."""
         self.steps += 1
         self.page.keyboard.type(text)
 
     def see(self, selector: str, text: str | None = None) -> None:
-        """Wait until something can be seen."""
+        """Wait until a matching element is visible."""
         expect(self.page.locator(selector, has_text=text).first).to_be_visible()
 
 
@@ -59,7 +59,7 @@ def _open_by_title(walk: Walk) -> None:
     walk.type("time zones")
     walk.press("Enter")
     walk.see(".session-head h1", "Time zones for tide tables")
-    # Its scripts are at work.
+    # Wait until the scripts are running.
     walk.see("html[data-stream=open]")
 
 
@@ -148,20 +148,20 @@ TASKS = (
     Task("open a session whose title I remember", _open_by_title),
     Task("list the sessions of one agent with a rejection", _filter),
     Task("find a message by its words in all sessions", _search),
-    Task("find the places of a word in one session", _find_in_session),
+    Task("find the occurrences of a word in one session", _find_in_session),
     Task("see why a call was rejected", _why_rejected),
     Task("see what was in the context at a prompt, and its size", _context),
     Task("see what a compaction replaced", _compaction),
     Task("see what each turn of a session cost", _cost_of_turns),
     Task("see what each model cost", _cost_by_model),
     Task("find the sessions that touched a file", _sessions_of_file),
-    Task("see which failures happen again and again", _failures),
+    Task("see which failures happen repeatedly", _failures),
     Task("add a note to a message and export the session with it", _note_and_export),
 )
 
 
 def do(task: Task, visitor: Visitor) -> tuple[int, float]:
-    """Do it from the list of sessions on: the number of steps, and the seconds."""
+    """Perform a task, starting at the session list. Returns the number of steps and the seconds."""
     page = visitor.open("/")
     walk = Walk(page)
     start = time.monotonic()
@@ -172,7 +172,7 @@ def do(task: Task, visitor: Visitor) -> tuple[int, float]:
 
 
 def main() -> int:
-    """Print the table."""
+    """Perform all tasks and print a table."""
     with (
         tempfile.TemporaryDirectory(prefix="unspool-tasks-") as name,
         serving(Path(name), unspool.samples()) as server,

@@ -1,4 +1,4 @@
-"""Spark looks for data sources in installed packages whose names begin with `pyspark_`."""
+"""Lets Spark find the data source: it searches installed packages whose names start with `pyspark_`."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_wrong_snapshots_and_versions(tmp_path: Path, store: Store, monkeypatch:
     with pytest.raises(unspool.UsageError, match="has no snapshot 9; it has 1 to 2"):
         Lake(lake.location, as_of=9).dataset("messages")
     monkeypatch.setattr("unspool.data.lake.TABLES_SCHEMA", "unspool-tables/2")
-    with pytest.raises(UnspoolError, match=r"has tables of unspool-tables/1, this version writes unspool-tables/2"):
+    with pytest.raises(UnspoolError, match=r"has tables of unspool-tables/1, but this version writes unspool-tables/2"):
         lake.sync(store)
 
 

@@ -91,7 +91,7 @@ def test_the_forms_of_an_answer(capfdbinary: pytest.CaptureFixture[bytes], tmp_p
         (("SELECT 1 FROM mesages",), "the query failed: Catalog Error: Table with name mesages does not exist!"),
         (("SELEC",), "the query failed: Parser Error: syntax error"),
         ((), "pass either a query or --question NAME"),
-        (("--question", "x"), "there is no question 'x'; `unspool sql --list` lists them"),
+        (("--question", "x"), "unknown question 'x'; `unspool sql --list` lists them"),
         (("--as-of", "1", "SELECT 1"), "--as-of needs --lake"),
         (("--lake", "nowhere", "SELECT 1"), "there is no lake at "),
     ],

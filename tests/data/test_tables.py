@@ -202,7 +202,7 @@ def test_a_long_session_that_cannot_be_read_to_its_end(tmp_path: Path, monkeypat
 
 
 def test_wrong_names_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(unspool.UsageError, match=r"there is no table 'mesages'; choose from sessions, messages"):
+    with pytest.raises(unspool.UsageError, match=r"unknown table 'mesages'; choose from sessions, messages"):
         tables(unspool.samples()).to_arrow("mesages")
     with pytest.raises(unspool.NotFoundError, match="no such file or directory"):
         tables(tmp_path / "nothing")

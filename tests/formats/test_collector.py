@@ -103,7 +103,7 @@ def test_no_collector_and_no_secrets_in_the_error() -> None:
     "address", ["localhost:4318", "", "ftp://x", "http://", "http://[", "http://x:99999", "/tmp/x"]
 )
 def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(UsageError, match="--to takes the address of a collector"):
+    with pytest.raises(UsageError, match="--to needs the URL of a collector"):
         Collector(address, {})
 
 

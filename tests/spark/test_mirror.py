@@ -78,7 +78,7 @@ def test_an_error_is_not_a_fact(store: ObjectStore) -> None:
     log.write_bytes(log.read_bytes()[:10])
     # Listed again, it is a file of ten bytes; but listed before it changed, it is one that fails.
     store.statuses[log.relative_to(store.folder).as_posix()] = 400
-    with pytest.raises(UnspoolError, match=rf"reading failed, and may succeed later: s3a://{BUCKET}/homes/ada/.codex"):
+    with pytest.raises(UnspoolError, match=rf"reading failed; it may succeed later: s3a://{BUCKET}/homes/ada/.codex"):
         read(partitions, "messages")
     with pytest.raises(UnspoolError, match="may succeed later"):
         plan_everything(options_for(store, "homes/ada"), KeyFilters())
@@ -166,7 +166,7 @@ def test_a_file_that_shrinks_is_a_failure(tmp_path: Path, remote: RemoteFileSyst
         pytest.raises(OSError, match="changed"),
     ):
         file.read()
-    assert mirror.failure == "far://a: it changed while it was read"
+    assert mirror.failure == "far://a: the file changed while it was read"
 
 
 @pytest.mark.parametrize("name", ["../out", "a/../../out", "a//b", "./a", "a\0b", "x" * 300, ""])

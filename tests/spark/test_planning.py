@@ -62,10 +62,10 @@ def plan(*paths: Path | str, filters: KeyFilters | None = None, **options: str) 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"path": "x"}, r'choose a table with .option\("table", NAME\); there are sessions, messages, '),
-        ({"path": "x", "table": "mesages"}, "there is no table 'mesages'; choose from sessions, messages, "),
-        ({"table": "messages"}, r'say where the sessions are, for example .load\("/homes/\*"\)'),
-        ({"path": "x", "table": "messages", "Tabel": "y"}, "unspool has no option 'tabel'; it has table, path, "),
+        ({"path": "x"}, r'choose a table with .option\("table", NAME\): sessions, messages, '),
+        ({"path": "x", "table": "mesages"}, "unknown table 'mesages'; choose from sessions, messages, "),
+        ({"table": "messages"}, r'specify the location of the sessions, for example .load\("/homes/\*"\)'),
+        ({"path": "x", "table": "messages", "Tabel": "y"}, "unknown option 'tabel'; choose from table, path, "),
         (
             {"path": "x", "table": "messages", "schema": "unspool-tables/9"},
             "makes tables of unspool-tables/1, not of u",
@@ -95,7 +95,7 @@ def test_a_path_that_leads_nowhere(path: str) -> None:
 
 
 def test_an_address_that_nothing_reads() -> None:
-    with pytest.raises(UsageError, match="nothing installed reads ftpx:// addresses"):
+    with pytest.raises(UsageError, match="no installed package opens ftpx:// URLs"):
         plan("ftpx://host/homes/*")
 
 

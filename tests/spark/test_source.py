@@ -249,7 +249,7 @@ def processes_of(pid: int) -> list[int]:
 @pytest.mark.parametrize(
     ("options", "path", "sentence"),
     [
-        ({"table": "mesages"}, "/", "there is no table 'mesages'; choose from sessions, messages, "),
+        ({"table": "mesages"}, "/", "unknown table 'mesages'; choose from sessions, messages, "),
         ({"table": "messages"}, "/nothing/here", "NotFoundError: /nothing/here: no such file or directory"),
         ({"table": "messages", "schema": "unspool-tables/2"}, "/", "makes tables of unspool-tables/1, not of unspool-"),
     ],

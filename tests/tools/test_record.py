@@ -139,7 +139,7 @@ def test_the_report_is_complete() -> None:
         differences=[compare("codex", "2", new, older)],
     )
     text = "\n".join(lines_of(report))
-    assert "plain         as it was" in text
+    assert "plain         ok" in text
     assert "tools         orphans: 1 instead of 0; 2 torn" in text
     assert "not recorded: it is not installed" in text
     assert "codex 2, compared with the recordings up to 1" in text

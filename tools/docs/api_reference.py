@@ -1,4 +1,4 @@
-"""The reference of the HTTP API, from its OpenAPI document."""
+"""Generates the reference of the HTTP API from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unspool.web.api.routes import ENDPOINTS
 
 
 def page() -> str:
-    """Every address with its parameters and answers, and the types of the answers."""
+    """Return the page: every endpoint with its parameters and responses, and all types."""
     return "\n".join(_lines(openapi(ENDPOINTS))) + "\n"
 
 

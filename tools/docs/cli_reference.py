@@ -1,4 +1,4 @@
-"""The reference of the command line, from its parsers."""
+"""Generates the reference of the command line from its parsers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _COMMON = ("help", "debug")
 
 
 def page() -> str:
-    """All commands with their options and examples."""
+    """Return the page: all commands with their options and examples."""
     return "\n".join(_lines()) + "\n"
 
 
 def commands() -> list[str]:
-    """The names of all commands."""
+    """Return the names of all commands."""
     return [name for group in command_groups().values() for name in group]
 
 
 def unexplained() -> list[str]:
-    """Options without help."""
+    """Return the options without a help text."""
     return [f"{name} {_names(action)}" for name in commands() for action in _options(name) if not action.help]
 
 
@@ -74,7 +74,7 @@ def _names(action: argparse.Action) -> str:
 
 
 def metavar_of(action: argparse.Action) -> str:
-    """The placeholder for the value of an option in its help; empty if it takes none."""
+    """Return the placeholder for the value of an option; empty if it takes none."""
     if action.option_strings and action.nargs == 0:
         return ""
     if action.metavar is not None:
@@ -85,7 +85,7 @@ def metavar_of(action: argparse.Action) -> str:
 
 
 def help_of(action: argparse.Action) -> str:
-    """The help of an option."""
+    """Return the help text of an option."""
     return (action.help or "") % {"default": action.default}
 
 
@@ -94,7 +94,7 @@ def _escaped(text: str) -> str:
 
 
 def fenced(text: str) -> Iterator[str]:
-    """A block of preformatted text."""
+    """Yield a block of preformatted text."""
     yield "```text"
     yield from text.splitlines()
     yield "```"

@@ -1,4 +1,4 @@
-"""Docstrings of the fields of a class, which Python itself does not keep."""
+"""Reads the docstrings of fields from the source, because Python does not store them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _classes(path: str) -> dict[str, dict[str, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """The string literal that follows each annotated field."""
+    """Return the string literal after each annotated field."""
     found = {}
     for field, after in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
@@ -24,7 +24,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """What the source says about each field of a class, those of its base classes included."""
+    """Return the docstrings of a class's fields, including those of its base classes."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         if base.__module__.startswith("unspool."):

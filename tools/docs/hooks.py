@@ -1,4 +1,4 @@
-"""Hooks for MkDocs: add the generated pages, and lead links out of `docs/` to the repository."""
+"""Hooks for MkDocs: add the generated pages, and point links outside of `docs/` to the repository."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Files of the project that are not part of the site are linked where they are."""
+    """Point links to project files that are not part of the site to the repository."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
     return _LINK.sub(lambda link: _outside(folder, link[1], page), markdown)
 

@@ -1,4 +1,4 @@
-"""Manual pages, from the parsers of the commands: `man unspool`, `man unspool-ls`."""
+"""Generates manual pages from the parsers of the commands: `man unspool`, `man unspool-ls`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "man"
 
 
 def pages() -> dict[str, str]:
-    """All pages by the names of their files."""
+    """Return all pages by file name."""
     found = {"unspool.1": "\n".join(_overview()) + "\n"}
     return found | {f"unspool-{name}.1": "\n".join(_command(name)) + "\n" for name in commands()}
 
@@ -87,6 +87,6 @@ def _option(action: argparse.Action) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that troff prints as it is."""
+    """Escape text for troff."""
     safe = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{safe}" if safe.startswith((".", "'")) else safe

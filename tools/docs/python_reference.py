@@ -1,4 +1,4 @@
-"""The reference of the Python API, from the docstrings of the public names."""
+"""Generates the reference of the Python API from the docstrings of the public names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CLASSES = (
 
 
 def page() -> str:
-    """Functions, classes and errors; the types of the record have a page of their own."""
+    """Return the page: functions, classes and errors. The types of the record have their own page."""
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
     yield "# Python API"
     yield ""
-    yield "Import everything from `unspool`. [Stability](../stability.md) says what you can rely on, and"
+    yield "Import everything from `unspool`. [Stability](../stability.md) explains what you can rely on, and"
     yield "[Build on the data](../guides/build-on-the-data.md) has examples."
     yield ""
     yield "## Functions"
@@ -58,7 +58,7 @@ def _record_types() -> set[str]:
 
 
 def undocumented() -> set[str]:
-    """Public names that are on no page of the reference."""
+    """Return the public names that are missing from the reference."""
     known = {*FUNCTIONS, *CLASSES, *_record_types(), "Block", "Event", "StreamLine", "__version__"}
     return {name for name in unspool.__all__ if name not in known and not name.endswith("Error")}
 
@@ -92,7 +92,7 @@ def _function(name: str, function: Any, heading: str) -> Iterator[str]:
 
 def _signature(function: Any) -> str:
     text = str(inspect.signature(function)).replace("(self, ", "(").replace("(self)", "()")
-    # Annotations are strings, and name the record types by the module they are in.
+    # Annotations are strings in which record types have a module prefix.
     return re.sub(r"(?<=[:>] )'([^']*)'", lambda annotation: annotation[1].replace("m.", ""), text)
 
 
@@ -101,7 +101,7 @@ def _doc(value: Any) -> str:
 
 
 def _text(value: Any) -> Iterator[str]:
-    """A docstring, with its examples as blocks of code."""
+    """Yield a docstring, with its examples as code blocks."""
     is_code = False
     for line in _doc(value).splitlines():
         if line.startswith(">>>") and not is_code:

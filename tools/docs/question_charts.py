@@ -1,4 +1,4 @@
-"""Draws the answers to all questions on the samples: `python -m tools.docs.question_charts`."""
+"""Draws charts of all predefined queries on the sample sessions: `python -m tools.docs.question_charts`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS = 6
 
 
 def draw() -> str:
-    """One chart per question, as SVG that needs no script and no font of its own."""
+    """Return one chart per query as SVG, without scripts and embedded fonts."""
     pieces = list(_charts())
     height = _HEIGHT * -(-len(pieces) // _COLUMNS)
     width = _WIDTH * _COLUMNS
@@ -32,10 +32,10 @@ def draw() -> str:
 
 def _charts() -> Iterator[str]:
     with tables(unspool.samples()).duckdb() as connection:
-        for place, question in enumerate(questions()):
+        for position, question in enumerate(questions()):
             found = connection.execute(f"SELECT {question.plot.x}::VARCHAR, {question.plot.y} FROM ({question.sql})")
             rows = [(x or "(none)", y) for x, y in found.fetchall() if y is not None][:_ROWS]
-            x, y = place % _COLUMNS * _WIDTH, place // _COLUMNS * _HEIGHT
+            x, y = position % _COLUMNS * _WIDTH, position // _COLUMNS * _HEIGHT
             yield f'<g transform="translate({x} {y})">{"".join(_chart(question, rows))}</g>'
 
 

@@ -1,4 +1,4 @@
-"""The reference of the session record, from the Structs of `unspool.model` and their docstrings."""
+"""Generates the reference of the session record from the Structs of `unspool.model` and their docstrings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .docstrings import field_docs
 
 
 def page() -> str:
-    """Every type of the record with every field."""
+    """Return the page: every type of the record with every field."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -35,7 +35,7 @@ def _lines() -> Iterator[str]:
 
 
 def record_types() -> list[type[msgspec.Struct]]:
-    """The Structs that a record can hold, outermost first."""
+    """Return the Structs that a record can contain, outermost first."""
     found: dict[type[msgspec.Struct], None] = {}
     waiting: list[types.Type] = [types.type_info(unspool.Session)]
     while waiting:
@@ -51,7 +51,7 @@ def record_types() -> list[type[msgspec.Struct]]:
 
 
 def unexplained() -> list[str]:
-    """Fields that the page does not explain."""
+    """Return the fields without an explanation."""
     found = []
     for cls in record_types():
         info = types.type_info(cls)
@@ -80,7 +80,7 @@ def _struct(cls: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _meaning(field: types.Field, docs: dict[str, str]) -> str:
-    """The docstring of a field, or else of the Struct it holds: an event explains itself."""
+    """Return the docstring of a field, or that of its Struct if the field has none."""
     kind = field.type.item_type if isinstance(field.type, types.ListType) else field.type
     held = kind.cls if isinstance(kind, types.StructType) else None
     return docs.get(field.name) or inspect.cleandoc((held and held.__doc__) or "").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""The reference of the tables, from `unspool.data.schema` and the docstrings of the Structs behind the columns."""
+"""Generates the reference of the tables from `unspool.data.schema` and the docstrings of the columns' Structs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {
 
 
 def published() -> dict[str, Any]:
-    """The tables as they are published."""
+    """Return the published description of the tables."""
     return {
         "schema": TABLES_SCHEMA,
         "tables": {
@@ -33,12 +33,12 @@ def published() -> dict[str, Any]:
 
 
 def meaning(column: Column) -> str:
-    """What a column holds."""
+    """Return the description of a column."""
     return field_docs(column.cls).get(column.field, "")
 
 
 def page() -> str:
-    """Every table with every column."""
+    """Return the page: every table with every column."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -1,1 +1,1 @@
-"""Recounts sessions from their raw JSON and compares the counts with what unspool reports."""
+"""Recounts sessions from their raw JSON, and compares the counts with unspool's."""

@@ -17,7 +17,7 @@ from .recorded import RecordedSession, listed_titles, recorded_sessions
 
 
 def groups(sessions: Iterable[RecordedSession]) -> Iterator[Group]:
-    """Each session with the sub-agents in its log, which directly follow it, and its raw facts."""
+    """Yield each session with its raw facts and the sub-agents in its log, which directly follow it."""
     together: list[RecordedSession] = []
     for session in sessions:
         if together and session.is_main | (session.logs != together[0].logs):
@@ -44,7 +44,7 @@ def compare(home: Path) -> Comparison:
 
 
 def report(comparison: Comparison, most: int) -> Iterator[str]:
-    """The lines to print; at most `most` differences of each check."""
+    """Yield the lines to print, with at most `most` differences of each check."""
     for (agent, check), tally in sorted(comparison.tallies.items()):
         counts = f"raw {tally.raw:>9,}  unspool {tally.recorded:>9,}  explained {tally.explained:>6,}"
         yield f"{agent:<7} {check:<12} {counts}  differences {len(tally.differences):>5,}"

@@ -12,13 +12,13 @@ from .raw import PLAN_TOOL, Fact, PlanStart
 from .recorded import RecordedSession, Request
 
 _PLAN_SECONDS = (-1.0, 3.0)
-"""When an approved plan is carried out, after the old session was left. Its first line may have an earlier time."""
+"""The time from the end of planning to the start of an approved plan, whose first line may have an earlier time."""
 _LARGE = 20_000
-"""Tokens below which a change of the context is not worth a doubt."""
+"""The minimum change of the context, in tokens, that is checked."""
 
 
 class Difference(NamedTuple):
-    """Something that the raw files and the record disagree about."""
+    """A difference between the raw files and the record."""
 
     session: str
     line: int
@@ -35,7 +35,7 @@ class Tally:
         self.differences: list[Difference] = []
 
     def differ(self, session: str, line: int, what: str) -> None:
-        """Note a difference."""
+        """Add a difference."""
         self.differences.append(Difference(session, line, what))
 
 
@@ -47,18 +47,18 @@ class Group(NamedTuple):
 
     @property
     def main(self) -> RecordedSession:
-        """The session whose log it is."""
+        """The session that the logs belong to."""
         return self.sessions[0]
 
     def of(self, *kinds: str) -> Iterator[tuple[str, Fact]]:
-        """Facts of some kinds, each with the key of its message."""
+        """Yield facts of these kinds, each with the key of its message."""
         for path, facts in self.facts.items():
             for fact in facts:
                 if fact.kind in kinds:
                     yield f"{path}:{fact.key}", fact
 
     def union(self, field: Callable[[RecordedSession], Iterable[str]]) -> set[str]:
-        """What all sessions of the group report."""
+        """Return the union of a field over all sessions of the group."""
         return {item for session in self.sessions for item in field(session)}
 
 
@@ -68,7 +68,7 @@ class Comparison:
     def __init__(
         self, plans: list[PlanStart], titles: dict[tuple[str, str], str | None], copied: frozenset[str] = frozenset()
     ) -> None:
-        """`copied` are the token counts of Codex that are in several files."""
+        """`copied` are the token counts of Codex that occur in several files."""
         self.tallies: defaultdict[tuple[str, str], Tally] = defaultdict(Tally)
         self._plans = plans
         self._titles = titles
@@ -84,7 +84,7 @@ class Comparison:
     # --- the checks ---
 
     def orphans(self, tally: Tally, group: Group) -> None:
-        """Calls without a result, with results matched in either order."""
+        """Compare calls without a result. A result may come before its call."""
         calls = {fact.id: fact.line for _, fact in group.of("call")}
         stand_ins = {fact.id for _, fact in group.of("result") if fact.text == "stand-in"}
         answered = {fact.id for _, fact in group.of("result")} - stand_ins
@@ -101,7 +101,7 @@ class Comparison:
                 tally.differ(group.main.id, calls.get(id, 0), what)
 
     def plans(self, tally: Tally, group: Group) -> None:
-        """Plans that were approved and plans that were refused."""
+        """Compare approved and rejected plans."""
         calls = {fact.id: fact for _, fact in group.of("call") if fact.name == PLAN_TOOL}
         copied = {id for session in group.sessions for id, is_copied in session.calls.items() if is_copied}
         rejected = group.union(lambda session: session.rejections)
@@ -128,7 +128,7 @@ class Comparison:
         )
 
     def prompts(self, tally: Tally, group: Group) -> None:
-        """Messages of nothing but JSON or tags, which no person types."""
+        """Find messages with only JSON or tags, which no person types, that are reported as prompts."""
         typed = group.union(lambda session: session.prompts)
         for key, fact in group.of("prompt"):
             tally.raw += 1
@@ -141,7 +141,7 @@ class Comparison:
                 tally.differ(group.main.id, fact.line, f"{fact.text} is reported as typed by a person")
 
     def attachments(self, tally: Tally, group: Group) -> None:
-        """Attachments with text."""
+        """Compare attachments with text."""
         texts = group.union(lambda session: session.with_text)
         for key, fact in group.of("attachment"):
             tally.raw += 1
@@ -151,7 +151,7 @@ class Comparison:
                 tally.differ(group.main.id, fact.line, "attachment has lost its text")
 
     def titles(self, tally: Tally, group: Group) -> None:
-        """Titles: there is one if a person typed something, it is no noise, and it is the same everywhere."""
+        """Check that sessions with prompts have titles, and that titles make sense and are the same everywhere."""
         for session in group.sessions:
             listed = self._titles.get((session.id, str(session.paths[0])), session.title) if session.paths else None
             tally.raw += bool(session.prompts)
@@ -164,7 +164,7 @@ class Comparison:
                 tally.differ(session.id, 0, "title differs between ls and export")
 
     def usage(self, tally: Tally, group: Group) -> None:
-        """Tokens of each request, counted once over forks."""
+        """Check that the tokens of each request are counted exactly once, including in forks."""
         if group.main.agent == "codex":
             _codex_usage(tally, group, self._copied)
             return
@@ -180,19 +180,19 @@ class Comparison:
                 tally.differ(group.main.id, line, "request is counted again")
 
     def _scope(self, group: Group) -> str:
-        """Requests of Gemini have no ids of their own, and its messages have ids within a session."""
+        """Return the scope in which request ids are unique. Gemini has only message ids, unique in a session."""
         return group.main.id if group.main.agent == "gemini" else group.main.agent
 
     def finish_usage(self) -> None:
-        """Note requests that were counted nowhere, once all sessions are known."""
+        """Report requests that were not counted, after all sessions were added."""
         for scope, request in sorted(self._requests - self._counted.keys()):
             agent = scope if ("claude", "usage") in self.tallies and scope == "claude" else "gemini"
             self.tallies[agent, "usage"].differ(request, 0, "request is counted nowhere")
 
     def context(self, tally: Tally, group: Group) -> None:
-        """The size of the claimed context against the input tokens of the next request.
+        """Compare the size of the context in the record with the input tokens of the next request.
 
-        A contradiction that the record reports itself is explained, and so is one at a gap of the log.
+        Contradictions that the record itself reports, or that are at a gap of the log, count as explained.
         """
         for session in group.sessions:
             requests = session.context.requests
@@ -219,7 +219,7 @@ def _shrank(before: int, now: int) -> bool:
 
 
 def _codex_usage(tally: Tally, group: Group, copied: frozenset[str]) -> None:
-    """A thread repeats its counts, and a fork copies those of its origin, which do not count for the fork."""
+    """Compare output tokens. A thread repeats its counts; a fork copies those of its origin without counting them."""
     requests = {fact.id: fact.tokens for _, fact in group.of("usage")}
     own = sum(requests.values())
     copies = sum(tokens for id, tokens in requests.items() if id in copied)

@@ -1,7 +1,6 @@
-"""What the raw files of the agents say, line by line. This module knows nothing of unspool, so that it can be wrong
-only on its own account.
+"""Reads facts from the raw files of the agents, independently of unspool, so that both do not have the same errors.
 
-A fact is small: texts are classified when they are read, and dropped.
+Facts are small: texts are classified when they are read, and not stored.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ PLAN_START = "Implement the following plan:"
 _APPROVED = "User has approved"
 _REFUSED = "The user doesn't want to proceed with this tool use"
 _STAND_INS = ("[Tool result missing", "[no result was recorded for this call")
-"""How results begin that an agent or unspool wrote later for a call that has none."""
+"""The beginnings of synthetic results, which an agent or unspool adds for a call without a result."""
 _TEXT_FIELDS = frozenset(
     (
         "additionalContext", "addedBlocks", "addedLines", "condition", "content", "diff", "files", "newDate", "prompt",
         "snippet", "stderr", "stdout", "text",
     )
 )  # fmt: skip
-"""Fields of an attachment that hold text for the model; the others are names, numbers and paths."""
+"""The fields of an attachment that contain text for the model. The others are names, numbers and paths."""
 _REQUEST_ID = re.compile(rb'"id":"(msg_\w+)"')
 _TAG = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>")
 _TYPED_TAGS = ("command-", "bash-input", "user-prompt")
-"""Tags around something that a person typed."""
+"""Tags around text that a person typed."""
 
 
 class Fact(NamedTuple):
-    """Something that one line of a file, or one message of a document, says."""
+    """A fact from one line of a file, or from one message of a document."""
 
     kind: Kind
     key: str
     """Identifies the message: its line, or its id in a document."""
     line: int
     id: str = ""
-    """The call or the request it is about."""
+    """The id of the call or request."""
     text: str = ""
-    """The class of its text: `json`, `tags`, `approved`, `refused`, `stand-in`, or nothing."""
+    """The class of its text: `json`, `tags`, `approved`, `refused`, `stand-in`, or empty."""
     name: str = ""
-    """The tool of a call; `typed` for a prompt that the log itself shows as one."""
+    """The tool of a call; `typed` for a prompt that the log marks as typed."""
     tokens: int = 0
     time: float = 0.0
 
 
 def facts(agent: str, path: Path) -> Iterator[Fact]:
-    """All facts of a file, in its order."""
+    """Yield all facts of a file, in order."""
     if agent == "gemini":
         return _gemini(path)
     read = _claude if agent == "claude" else _codex
@@ -61,9 +60,9 @@ def facts(agent: str, path: Path) -> Iterator[Fact]:
 
 
 def records(path: Path) -> Iterator[tuple[int, Json]]:
-    """The records of a file with a record in each line, with their line numbers.
+    """Yield the records of a file with one record per line, with their line numbers.
 
-    Of a damaged line only the ids of requests are known: a reader may have salvaged more of it.
+    A damaged line yields only the ids of its requests, because a reader may have salvaged more of it.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -82,7 +81,7 @@ def _decoded(text: bytes | str) -> Any:
 
 
 def prompt_class(text: str) -> str:
-    """`json` or `tags` if a prompt consists of nothing else; such prompts are made by programs."""
+    """Return `json` or `tags` if a prompt consists of nothing else, which means that a program wrote it."""
     stripped = text.strip()
     if stripped[:1] in ("{", "[") and isinstance(_decoded(stripped), dict | list):
         return "json"
@@ -102,7 +101,7 @@ def _is_tagged(text: str) -> bool:
 
 
 def has_text(value: Any, field: str = "") -> bool:
-    """Whether an attachment has text for the model, at any depth."""
+    """Return whether an attachment has text for the model, at any depth."""
     if isinstance(value, dict):
         return any(has_text(item, name if name in _TEXT_FIELDS else field) for name, item in value.items())
     if isinstance(value, list):
@@ -125,7 +124,7 @@ def _text(content: Any) -> str:
 
 
 def seconds(value: Any) -> float:
-    """A time as a number; 0.0 if there is none."""
+    """Return a time in seconds; 0.0 if it is invalid."""
     try:
         return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
     except ValueError:
@@ -171,7 +170,7 @@ def _claude_user(line: int, record: Json, message: Json, time: float) -> Iterato
     text = _text([block for block in blocks if block.get("type") == "text"])
     if record.get("planContent") or text.startswith(PLAN_START):
         yield Fact("plan", str(line), line, str(record.get("sessionId")), time=time)
-    # The line of a prompt that was typed, or piped into the program, has the mode that it was sent in.
+    # A prompt that was typed, or piped into the program, has the permission mode in which it was sent.
     yield from _prompt(line, text, is_typed="permissionMode" in record and "origin" not in record)
 
 
@@ -201,7 +200,7 @@ def _codex(line: int, record: Json) -> Iterator[Fact]:
         info = _object(payload.get("info"))
         total, last = _object(info.get("total_token_usage")), _object(info.get("last_token_usage"))
         if last.get("output_tokens") or last.get("input_tokens"):
-            # A count is repeated with the same totals, in copies with another time.
+            # Repeated counts have the same totals, but copies have another time.
             id = "/".join(str(part.get(name)) for part in (total, last) for name in ("input_tokens", "output_tokens"))
             yield Fact("usage", str(line), line, id, tokens=int(last.get("output_tokens") or 0))
 
@@ -250,7 +249,7 @@ def _gemini_messages(path: Path) -> Iterator[tuple[int, Json]]:
 
 
 def copied_requests(folder: Path) -> frozenset[str]:
-    """The token counts of Codex that are in several files below a folder: forks copy those of their origin."""
+    """Return the token counts of Codex that occur in several files below a folder: forks copy those of their origin."""
     seen: set[str] = set()
     copied: set[str] = set()
     for path in sorted(folder.rglob("*.jsonl")):
@@ -264,7 +263,7 @@ def copied_requests(folder: Path) -> frozenset[str]:
 
 
 class PlanStart(NamedTuple):
-    """A session, or a new beginning inside one, that carries out an approved plan."""
+    """The position in a session where the implementation of an approved plan starts."""
 
     path: Path
     line: int
@@ -272,7 +271,7 @@ class PlanStart(NamedTuple):
 
 
 def plan_starts(folder: Path) -> list[PlanStart]:
-    """Where approved plans are carried out, in the sessions of Claude Code below a folder."""
+    """Return where approved plans start in the sessions of Claude Code below a folder."""
     return [
         PlanStart(path, fact.line, fact.time)
         for path in sorted(folder.rglob("*.jsonl"))

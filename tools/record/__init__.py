@@ -1,1 +1,1 @@
-"""New recordings of the installed agents, and what they say of the agents' formats. See docs/recording.md."""
+"""Makes recordings of the installed agents, and reports changes of their formats. See docs/recording.md."""

@@ -26,11 +26,11 @@ from .stages import LOCAL_GEMINI, staged
 
 SCENE_SECONDS = 900.0
 _SHOWN = 12
-"""Names of one kind that a table shows; `--json` has all."""
+"""The maximum number of field names that a row of the report shows; `--json` has all."""
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """The whole report."""
+    """The report on all recordings."""
 
     missing: dict[str, str] = {}
     """Agents that cannot be run, and why."""
@@ -39,13 +39,13 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 def main() -> int:
-    """Record and compare; the exit code is 1 when a recording failed or unspool reads one wrongly."""
+    """Record and compare. Returns 1 if a recording failed or unspool reads one incorrectly."""
     parser = argparse.ArgumentParser(prog="python -m tools.record", description=__doc__)
-    parser.add_argument("--agent", action="append", choices=list(AGENTS), help="only this one (may be repeated)")
-    parser.add_argument("--scene", action="append", choices=[scene.name for scene in SCENES], help="only this one")
+    parser.add_argument("--agent", action="append", choices=list(AGENTS), help="only this agent (may be repeated)")
+    parser.add_argument("--scene", action="append", choices=[scene.name for scene in SCENES], help="only this scene")
     parser.add_argument("--to", type=Path, default=Path("build/recordings"), metavar="DIR")
-    parser.add_argument("--compare-only", action="store_true", help="record nothing, compare what is in DIR")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument("--compare-only", action="store_true", help="compare the recordings in DIR without recording")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     args = parser.parse_args()
     report = Report()
     for agent in args.agent or list(AGENTS):
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def record(agent: str, scenes: list[Scene], target: Path, missing: dict[str, str]) -> Iterator[Check]:
-    """Make the recordings of an agent, if it is installed."""
+    """Record the scenes with an agent, if it is installed."""
     if agent == "gemini" and LOCAL_GEMINI.exists():
         os.environ.setdefault("UNSPOOL_GEMINI_PROGRAM", str(LOCAL_GEMINI.absolute()))
     try:
@@ -87,9 +87,9 @@ def record(agent: str, scenes: list[Scene], target: Path, missing: dict[str, str
 
 
 async def play(agent: str, scene: Scene, target: Path) -> Path:
-    """Make one recording; a former one of the same scene is replaced."""
-    with tempfile.TemporaryDirectory(prefix="unspool-record-") as place:
-        async with staged(agent, Path(place)) as stage:
+    """Record a scene, and return the folder. An earlier recording of the scene is replaced."""
+    with tempfile.TemporaryDirectory(prefix="unspool-record-") as temporary:
+        async with staged(agent, Path(temporary)) as stage:
             await scene.play(stage)
         version = stage.version or "unknown"
         folder = target / agent / version / scene.name
@@ -100,11 +100,11 @@ async def play(agent: str, scene: Scene, target: Path) -> Path:
     return folder
 
 
-# --- telling ----------------------------------------------------------------------------------------------------------
+# --- report -----------------------------------------------------------------------------------------------------------
 
 
 def differences(agent: str, target: Path) -> Iterator[Difference]:
-    """What is different in each version that was recorded."""
+    """Yield the differences of each recorded version from the corpus."""
     if target.resolve() == CORPUS.resolve():
         return
     new = shapes_in(target, agent)
@@ -114,11 +114,11 @@ def differences(agent: str, target: Path) -> Iterator[Difference]:
 
 
 def lines_of(report: Report) -> Iterator[str]:
-    """The report as tables."""
+    """Yield the lines of the report as tables."""
     yield f"{'agent':<8}{'version':<12}{'scene':<14}result"
     for check in report.recordings:
         problems = [f"{count} {reason}" for reason, count in check.problems.items()]
-        result = check.failed or "; ".join([*check.wrong, *problems]) or "as it was"
+        result = check.failed or "; ".join([*check.wrong, *problems]) or "ok"
         yield f"{check.agent:<8}{check.version:<12}{check.scenario:<14}{result}"
     for agent, why in report.missing.items():
         yield f"{agent:<8}{'-':<12}{'-':<14}not recorded: {why}"
@@ -135,7 +135,7 @@ def _lines_of(found: Difference) -> Iterator[str]:
     rows += [("gone fields", kind, _some(names)) for kind, names in found.gone_fields.items()]
     yield from (f"  {what:<12} {kind:<40} {names}".rstrip() for what, kind, names in rows)
     if not rows:
-        yield "  nothing is different"
+        yield "  no differences"
 
 
 def _some(names: list[str]) -> str:

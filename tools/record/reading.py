@@ -1,4 +1,4 @@
-"""Recordings on disk: their records one by one, and what unspool makes of them."""
+"""Reads recordings on disk, raw and with unspool."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _DAMAGE_OF_A_KILL = frozenset(("torn", "missing-parent"))
 
 
 class Check(msgspec.Struct, kw_only=True):
-    """What unspool says of a recording."""
+    """The result of checking a recording with unspool."""
 
     agent: str
     version: str
     scenario: str
     wrong: list[str] = []
-    """Where the record differs from the truth."""
+    """Differences between the record and `truth.json`."""
     problems: dict[str, int] = {}
-    """What unspool did not understand, or found damaged, by reason."""
+    """The number of unknown or damaged parts, by reason."""
     failed: str | None = None
     """Why there is no recording."""
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Whether nothing needs attention."""
         return not self.wrong and not self.problems and self.failed is None
 
 
 def checked(folder: Path) -> Check:
-    """Read a recording with unspool, and compare it with the truth."""
+    """Read a recording with unspool, and compare it with `truth.json`."""
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
     library = Library(folder / "home")
     sessions = [session for ref in library.refs() for session in library.load_all(ref)]
@@ -64,7 +64,7 @@ def checked(folder: Path) -> Check:
 
 
 def records_of(folder: Path) -> Iterator[Json]:
-    """The records of all session files of a recording; damaged lines are passed over."""
+    """Yield the records of all session files of a recording. Damaged lines are skipped."""
     refs = Library(folder / "home").refs()
     logs = {path: agent_named(ref.agent).log(path) for ref in refs for path in (ref.path, *ref.more)}
     for _, log in sorted(logs.items()):
@@ -72,7 +72,7 @@ def records_of(folder: Path) -> Iterator[Json]:
 
 
 def shapes_in(root: Path, agent: str) -> dict[str, RecordingsShape]:
-    """The shapes of an agent's recordings below a folder, by version, the oldest first."""
+    """Return the shapes of an agent's recordings below a folder by version, the oldest first."""
     found: dict[str, RecordingsShape] = {}
     for truth in sorted(root.glob(f"{agent}/*/*/truth.json"), key=_order):
         version = truth.parent.parent.name
@@ -81,7 +81,7 @@ def shapes_in(root: Path, agent: str) -> dict[str, RecordingsShape]:
 
 
 def known_shapes(agent: str) -> dict[str, RecordingsShape]:
-    """Those of the recordings that are there."""
+    """Return the shapes of an agent's recordings in the corpus by version."""
     return shapes_in(CORPUS, agent)
 
 

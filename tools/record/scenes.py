@@ -1,6 +1,6 @@
-"""What is recorded: one thing per scene, with what really happened in it.
+"""The scenes to record, each with one action and the events that it causes.
 
-The truth is written down here, from what is done, and not from what unspool says of it.
+The events are written here by hand, from what is done, and never taken from unspool's output.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ REASON = "not like this"
 
 
 class Scene(NamedTuple):
-    """One thing that is done with an agent."""
+    """One scenario to play with an agent."""
 
     name: str
     what: str
     play: Callable[[Stage], Awaitable[None]]
     happened: dict[str, int] = {}
-    """How often each event happens; those that are not named do not."""
+    """The number of each event; events that are not listed do not happen."""
     untold: dict[str, str] = {}
-    """Agents whose files do not show it, and why."""
+    """Agents whose files do not show the events, with the reason."""
     agents: tuple[str, ...] = ("claude", "codex", "gemini")
 
 
 def truth_of(scene: Scene, agent: str, version: str) -> dict[str, Any]:
-    """What is written beside a recording."""
+    """Return the content of `truth.json` for a recording."""
     happened = {event: scene.happened.get(event, 0) for event in EVENTS}
-    told = dict.fromkeys(EVENTS, 0) if agent in scene.untold else happened
+    recoverable = dict.fromkeys(EVENTS, 0) if agent in scene.untold else happened
     truth: dict[str, Any] = {"agent": agent, "version": version, "scenario": scene.name, "what": scene.what}
-    truth |= {"truth": happened, "recoverable": told}
+    truth |= {"truth": happened, "recoverable": recoverable}
     if agent in scene.untold:
         truth["notes"] = [scene.untold[agent]]
     return truth
 
 
-# --- what is done -----------------------------------------------------------------------------------------------------
+# --- scenes -----------------------------------------------------------------------------------------------------------
 
 
 async def plain(stage: Stage) -> None:
-    """Two turns of nothing but words."""
+    """Two turns with text only."""
     await stage.start()
     await stage.turn("@do say Hello.")
     await stage.turn("@do say Once more.")
@@ -62,7 +62,7 @@ async def tools(stage: Stage) -> None:
 
 
 async def large(stage: Stage) -> None:
-    """A command that says more than fits: the agent gives the model a part of it."""
+    """A command with more output than fits, so that the agent sends the model a part of it."""
     await stage.start()
     path = stage.project / "many.txt"
     path.write_text("".join(f"line {number} of many, with a wallaby\n" for number in range(1200)))
@@ -72,13 +72,13 @@ async def large(stage: Stage) -> None:
 async def refusal(stage: Stage) -> None:
     """A command that is rejected; the turn continues."""
     await stage.start()
-    # To Gemini CLI a reason is one more message, and so another turn.
+    # For Gemini CLI, a reason is another message, and so another turn.
     reason = REASON if stage.agent != "gemini" else None
     await stage.turn(f"@do {stage.word('run')} touch no.txt ;; say Well.", Answer(verdict="deny", reason=reason))
 
 
 async def interruption(stage: Stage) -> None:
-    """A turn that is stopped while the model speaks, and another one."""
+    """A turn that is interrupted while the model is writing, then another one."""
     await stage.start()
     await stage.turn("@do say Before.")
     await stage.interrupt_words("@do slow 2000")
@@ -86,7 +86,7 @@ async def interruption(stage: Stage) -> None:
 
 
 async def resume(stage: Stage) -> None:
-    """A session that is ended and gone on with."""
+    """A session that is stopped and resumed."""
     await stage.start()
     await stage.turn("@do say First.")
     await stage.stop()
@@ -110,7 +110,7 @@ async def subagent(stage: Stage) -> None:
 
 
 async def compaction(stage: Stage) -> None:
-    """A compaction that is asked for."""
+    """A compaction that the user requests."""
     await stage.start()
     await stage.turn("@do say Much.")
     await stage.turn("/compact")
@@ -152,14 +152,14 @@ async def mention(stage: Stage) -> None:
 
 
 async def queue(stage: Stage) -> None:
-    """A message that waits in the queue when the turn is stopped."""
+    """A message that is still queued when the turn is interrupted."""
     await stage.start()
     await stage.interrupt_words("@do slow 2000", "@do say Later.")
     await stage.turn("@do say After.")
 
 
 async def esc_agent(stage: Stage) -> None:
-    """A turn that is stopped while a sub-agent runs a command."""
+    """A turn that is interrupted while a sub-agent runs a command."""
     await stage.start()
     async with silent_server() as (port, reached):
         await stage.interrupt_call(f"@do spawn run {_connect(port)}", reached)
@@ -167,7 +167,7 @@ async def esc_agent(stage: Stage) -> None:
 
 
 async def esc_fetch(stage: Stage) -> None:
-    """A turn that is stopped while a page is fetched."""
+    """A turn that is interrupted while a page is fetched."""
     stage.configure({"skipWebFetchPreflight": True})
     await stage.start()
     async with silent_server() as (port, reached):
@@ -177,7 +177,7 @@ async def esc_fetch(stage: Stage) -> None:
 
 
 async def esc_question(stage: Stage) -> None:
-    """A question that is not answered: the turn is stopped."""
+    """A turn that is interrupted instead of answering its question."""
     await stage.start()
     await stage.interrupt_question("@do question ;; say Well.")
     await stage.turn("@do say After.")
@@ -195,26 +195,29 @@ async def elsewhere(stage: Stage) -> None:
 
 
 def _connect(port: int) -> str:
-    """A command that connects to a port, and runs until it is stopped."""
+    """Return a command that connects to a port and runs until it is stopped."""
     return f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})).recv(1)'"
 
 
 SCENES = (
-    Scene("plain", "two turns of words", plain),
+    Scene("plain", "two turns with text only", plain),
     Scene("tools", "a command, a failing command and a new file, all allowed", tools),
-    Scene("large", "a command that says more than fits, allowed", large),
+    Scene("large", "a command with more output than fits, allowed", large),
     Scene(
-        "refusal", "a command that is refused; the turn goes on", refusal, {"rejections": 1},
-        untold={"claude": "its files do not tell a person from the program that drives it"},
+        "refusal", "a command that is rejected; the turn continues", refusal, {"rejections": 1},
+        untold={"claude": "its files do not distinguish a person from the program that drives it"},
     ),
-    Scene("interruption", "stopped while the model speaks, then one more turn", interruption, {"interruptions": 1}),
-    Scene("resume", "ended, and gone on with in a new process", resume),
+    Scene(
+        "interruption", "interrupted while the model is writing, then another turn", interruption,
+        {"interruptions": 1},
+    ),
+    Scene("resume", "stopped, and resumed in a new process", resume),
     Scene("fork", "forked at its end in a new process", fork, {"forks": 1}, agents=("claude", "codex")),
     Scene("subagent", "a sub-agent that says one thing", subagent, {"subagents": 1}),
-    Scene("compaction", "a compaction that is asked for", compaction, {"compactions": 1}, agents=("claude",)),
+    Scene("compaction", "a compaction that the user requests", compaction, {"compactions": 1}, agents=("claude",)),
     Scene(
         "killed", "killed while a call waits for approval", killed, {"orphans": 1},
-        untold={"gemini": "a call is written down only with its result"},
+        untold={"gemini": "a call is logged only with its result"},
     ),
     Scene(
         "hooks", "hooks that run at the start, after a compaction, a resume and a clear", hooks,
@@ -222,12 +225,12 @@ SCENES = (
     ),
     Scene("parallel", "two commands in one response; the first ends last", parallel, agents=("claude",)),
     Scene("mention", "a prompt that mentions a file", mention, agents=("claude",)),
-    Scene("queue", "stopped while a message waits", queue, {"interruptions": 1}, agents=("claude",)),
+    Scene("queue", "interrupted while a message is queued", queue, {"interruptions": 1}, agents=("claude",)),
     Scene(
-        "esc_agent", "stopped while a sub-agent runs a command", esc_agent,
+        "esc_agent", "interrupted while a sub-agent runs a command", esc_agent,
         {"interruptions": 1, "subagents": 1}, agents=("claude",),
     ),
-    Scene("esc_fetch", "stopped while a page is fetched", esc_fetch, {"interruptions": 1}, agents=("claude",)),
-    Scene("esc_question", "stopped at a question", esc_question, {"rejections": 1}, agents=("claude",)),
+    Scene("esc_fetch", "interrupted while a page is fetched", esc_fetch, {"interruptions": 1}, agents=("claude",)),
+    Scene("esc_question", "interrupted at a question", esc_question, {"rejections": 1}, agents=("claude",)),
     Scene("elsewhere", "resumed in another folder", elsewhere, agents=("codex",)),
 )  # fmt: skip

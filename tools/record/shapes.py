@@ -1,4 +1,4 @@
-"""What is different in the records of a new version: kinds and fields that are new, or gone. No I/O."""
+"""Compares the records of a new version with older ones: kinds and fields that are new or gone. No I/O."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from unspool.agents.base import Agent
 from unspool.agents.shapes import Json, Shape
 
 _USUAL = 0.9
-"""A field is missed when so large a part of the older records of its kind has it, and none of the new ones does."""
+"""A field is reported as gone if at least this share of the older records had it, and no new one does."""
 _COMMON = 0.5
-"""A kind is missed when so large a part of the older recordings has it, and none of the new ones does."""
+"""A kind is reported as gone if at least this share of the older recordings had it, and no new one does."""
 
 
 class RecordingsShape(Shape):
-    """The shape of the records of some recordings."""
+    """The shape of the records in several recordings."""
 
     def __init__(self) -> None:
         super().__init__()
         self.recordings = 0
         self.seen_in: Counter[str] = Counter()
-        """In how many recordings each kind occurs."""
+        """The number of recordings in which each kind occurs."""
 
     def add_recording(self, agent: Agent, records: Iterable[Json]) -> None:
         """Count the records of one recording."""
@@ -33,17 +33,17 @@ class RecordingsShape(Shape):
 
 
 class Difference(msgspec.Struct, kw_only=True):
-    """What is different in new recordings of one version."""
+    """The differences of one version's new recordings."""
 
     agent: str
     version: str
     compared_with: str | None
-    """The newest older version; for what is gone. What is new is new to all."""
+    """The newest older version, in which gone kinds and fields occur. New ones occur in no older version."""
     new_kinds: list[str] = []
     new_fields: dict[str, list[str]] = {}
-    """By the kind of record."""
+    """New fields by kind of record."""
     gone_kinds: dict[str, str] = {}
-    """With the last version that has them."""
+    """Gone kinds, with the last version that has them."""
     gone_fields: dict[str, list[str]] = {}
 
 
@@ -53,7 +53,7 @@ class _Last(NamedTuple):
 
 
 def compare(agent: str, version: str, new: RecordingsShape, older: Mapping[str, RecordingsShape]) -> Difference:
-    """Compare new recordings with those that are there; `older` are by version, the oldest first."""
+    """Compare new recordings with older ones. `older` is sorted by version, the oldest first."""
     last = _Last(*list(older.items())[-1]) if older else None
     known: dict[str, set[str]] = {}
     for shape in older.values():

@@ -1,4 +1,4 @@
-"""An agent on a stage: a home and a project that are thrown away, a scripted model, and the agent's own driver."""
+"""Runs an agent with its driver in a temporary home and project, with a scripted model."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _WORDS = {
         "spawn": 'spawn codebase_investigator call list_directory {"dir_path": "."}',
     },
 }
-"""The verbs of the scripts: a command that has to be asked about, a new file, a sub-agent."""
+"""Commands of each model's scripts: run a command that needs approval, write a file, start a sub-agent."""
 
 Model = ClaudeModel | CodexModel | GeminiModel
 
 _CALL_SECONDS = 60.0
-"""How long a call may take until it runs."""
+"""The maximum time until a call runs."""
 
 
 class Stage:
-    """One agent, which may be started several times."""
+    """An agent with its home and project. It can be started several times."""
 
     def __init__(self, agent: str, folder: Path) -> None:
         self.agent = agent
@@ -74,17 +74,17 @@ class Stage:
         self.project.mkdir()
 
     def word(self, verb: str) -> str:
-        """What the scripts of this agent's model call something."""
+        """Return the script command of this agent's model for a verb."""
         return _WORDS[self.agent][verb]
 
     def configure(self, settings: dict[str, Any]) -> None:
-        """Write settings of the user, before Claude Code is started."""
+        """Write the user's settings. Call it before Claude Code is started."""
         path = self.home / AGENTS[self.agent].info.folder / "settings.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(settings))
 
     async def start(self, **spec: Any) -> None:
-        """Start the program, a new one each time, in the project if no other folder is given."""
+        """Start a new process of the agent, in the project unless another folder is given."""
         self._driver, self._events = self.factory.create(), EventCollector()
         spec = {"folder": str(self.project), "home": str(self.home), **spec}
         await self._driver.start(RunSpec(**spec), self._events)
@@ -94,13 +94,13 @@ class Stage:
         self.session = started.session or self.session
 
     async def send(self, text: str) -> None:
-        """Give it a message."""
+        """Send a message."""
         self._messages += 1
         assert self._driver is not None
         await self._driver.send(f"message-{self._messages}", text)
 
     async def turn(self, text: str, decision: Answer = ALLOW) -> TurnEnded:
-        """A message and its whole turn, in which everything that is asked is decided alike."""
+        """Send a message, give all requests of its turn the same answer, and wait until the turn ends."""
         await self.send(text)
         while True:
             event = await self._events.next(PermissionRequest | TurnEnded)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ class Stage:
             await self._driver.answer(event, decision)
 
     async def interrupt_words(self, text: str, *queued: str) -> None:
-        """Stop a turn while the model speaks, and after other messages were sent that are not taken up before."""
+        """Interrupt a turn while the model is writing, after queuing other messages."""
         await self.send(text)
         await self._events.next(TextDelta)
         for message in queued:
@@ -118,13 +118,13 @@ class Stage:
         await self.interrupt()
 
     async def interrupt_question(self, text: str) -> None:
-        """Stop a turn instead of answering what it asks."""
+        """Interrupt a turn instead of answering its request."""
         await self.send(text)
         await self._events.next(PermissionRequest)
         await self.interrupt()
 
     async def interrupt_call(self, text: str, is_running: asyncio.Event) -> None:
-        """Stop a turn while a call runs; everything that is asked is allowed."""
+        """Interrupt a turn while a call is running. All requests are allowed."""
         turn = asyncio.create_task(self.turn(text))
         await asyncio.wait_for(is_running.wait(), _CALL_SECONDS)
         assert self._driver is not None
@@ -132,13 +132,13 @@ class Stage:
         await turn
 
     async def interrupt(self) -> None:
-        """Stop the turn, and wait until it has ended."""
+        """Interrupt the turn, and wait until it has ended."""
         assert self._driver is not None
         await self._driver.interrupt()
         await self._events.next(TurnEnded)
 
     async def kill_at_question(self, text: str) -> None:
-        """End the program without a word while it waits for an answer; by then it has written down what it asks."""
+        """Kill the process while it waits for an answer, after it has had time to log the request."""
         await self.send(text)
         await self._events.next(PermissionRequest)
         await asyncio.sleep(3)
@@ -148,17 +148,17 @@ class Stage:
         await self._events.next(AgentExited)
 
     async def stop(self) -> None:
-        """End the program."""
+        """Stop the process."""
         if self._driver is not None:
             await self._driver.stop()
             self._driver = None
 
     def save(self, target: Path) -> None:
-        """Copy the agent's sessions, and what a reader uses beside them; no settings, no keys, no caches."""
+        """Copy the agent's sessions and the other files that a reader uses, without settings, keys and caches."""
         info = AGENTS[self.agent].info
-        for place in info.paths:
-            source = self.home / info.folder / place
-            copy = target / info.folder / place
+        for path in info.paths:
+            source = self.home / info.folder / path
+            copy = target / info.folder / path
             if source.is_dir():
                 shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.key", "*.sock"))
             elif source.exists():
@@ -168,7 +168,7 @@ class Stage:
 
 @asynccontextmanager
 async def silent_server() -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A server that never answers: its port, and an event that is set when a client has connected."""
+    """Run a server that never responds. Yields its port, and an event that is set when a client has connected."""
     reached = asyncio.Event()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -186,20 +186,20 @@ async def silent_server() -> AsyncIterator[tuple[int, asyncio.Event]]:
 
 @asynccontextmanager
 async def staged(agent: str, folder: Path) -> AsyncIterator[Stage]:
-    """A stage on which nothing stays running."""
+    """Set up a stage for an agent, and stop the agent and the model at the end."""
     model: Model = ClaudeModel() if agent == "claude" else CodexModel() if agent == "codex" else GeminiModel()
     async with model:
-        with environment(_set_up(folder, model)):
+        with environment(_variables(folder, model)):
             stage = Stage(agent, folder)
-            _furnish(stage, model)
+            _write_settings(stage, model)
             try:
                 yield stage
             finally:
                 await stage.stop()
 
 
-def _set_up(folder: Path, model: Model) -> dict[str, str | None]:
-    """The environment: the model's address and a dummy key, and no folder of the user."""
+def _variables(folder: Path, model: Model) -> dict[str, str | None]:
+    """Return environment variables with the model's address and a dummy key, and without the user's folders."""
     found: dict[str, str | None] = {AGENTS[name].info.variable: None for name in AGENTS}
     found["HOME"] = str(folder / "home")
     if isinstance(model, CodexModel):
@@ -209,8 +209,8 @@ def _set_up(folder: Path, model: Model) -> dict[str, str | None]:
     return found
 
 
-def _furnish(stage: Stage, model: Model) -> None:
-    """The settings without which a program asks first, or contacts another server."""
+def _write_settings(stage: Stage, model: Model) -> None:
+    """Write the settings that prevent a program from asking questions first or contacting another server."""
     if isinstance(model, CodexModel):
         folder = stage.home / ".codex"
         folder.mkdir()
@@ -223,7 +223,7 @@ def _furnish(stage: Stage, model: Model) -> None:
 
 @contextmanager
 def environment(changes: dict[str, str | None]) -> Iterator[None]:
-    """Change the environment for a while; None takes a variable away."""
+    """Change environment variables temporarily. None removes a variable."""
     before = {name: os.environ.get(name) for name in changes}
     _apply(changes)
     try:

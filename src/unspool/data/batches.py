@@ -1,4 +1,4 @@
-"""Rows → Arrow record batches. A batch can always be made: values that Arrow cannot hold are replaced and reported."""
+"""Converts rows to Arrow record batches. Values that Arrow cannot represent are replaced and reported."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = tuple[Any, ...]
-"""The values of a row, without those that its place has; then the number of its place."""
+"""The values of a row, without the columns of its key and location; then the number of its place."""
 Report = Callable[[int, Column, str], None]
-"""Called with the place of a row, a column and what was done to the value."""
+"""Called with the place of a row, a column, and a description of how the value was changed."""
 
 LARGEST = 2**63 - 1
-_TOO_LARGE = "a number that does not fit into 64 bits was replaced with the nearest that does: "
+_TOO_LARGE = "a number that does not fit into 64 bits was replaced with the nearest one that does: "
 _ORIGIN = {"agent": 0, "session": 1, "day": 2, "source_file": 3}
-"""Columns in `Origin`."""
+"""The index of a column in `Origin`."""
 _LINE = {"source_line": 1, "source_offset": 2, "source_length": 3}
-"""Columns in `PlaceTable`."""
-_SURROGATES = "half of a surrogate pair is no character; it was replaced with U+FFFD"
+"""The index of a column in `PlaceTable.columns`."""
+_SURROGATES = "a lone surrogate is not a valid character; it was replaced with U+FFFD"
 
 
 class PendingRows:
@@ -33,24 +33,24 @@ class PendingRows:
     def __init__(self, table: Table) -> None:
         self._columns: list[list[Any]] = [[] for column in table.columns if not _is_of_place(column)] + [[]]
         self.rows: list[Row] = []
-        """To append to."""
+        """New rows, which callers append to."""
 
     def __len__(self) -> int:
         return len(self._columns[-1]) + len(self.rows)
 
     def extend(self, columns: Iterable[Iterable[Any]]) -> None:
-        """Add rows that are given as columns; the last one has the places."""
+        """Add rows given as columns. The last column has their places."""
         for column, values in zip(self._columns, columns, strict=True):
             column.extend(values)
 
     def settle(self) -> None:
-        """Keep the rows as columns: the garbage collector would look at every tuple while other sessions are read."""
+        """Convert new rows to columns: the garbage collector would visit every tuple while other sessions are read."""
         if self.rows:
             self.extend(zip(*self.rows, strict=True))
             self.rows.clear()
 
     def take(self) -> list[list[Any]]:
-        """Remove all rows; returns them as columns."""
+        """Remove all rows, and return them as columns."""
         self.settle()
         taken = self._columns
         self._columns = [[] for _ in taken]
@@ -62,7 +62,7 @@ def _is_of_place(column: Column) -> bool:
 
 
 def make_batch(table: Table, columns: Sequence[Sequence[Any]], places: PlaceTable, report: Report) -> pa.RecordBatch:
-    """A record batch of some rows, given as columns."""
+    """Make a record batch from rows given as columns."""
     arrow = load_package("pyarrow")
     *values, numbers = columns
     found = iter(values)
@@ -81,7 +81,7 @@ class _Arrays:
     def __init__(self, arrow: Any, numbers: Sequence[int], places: PlaceTable, report: Report) -> None:
         self._arrow = arrow
         self._impossible = UnicodeError, OverflowError, arrow.ArrowException
-        """What Arrow raises for a value that it cannot hold."""
+        """The errors that Arrow raises for a value that it cannot represent."""
         self._numbers = numbers
         self._places = places
         self._report = report
@@ -91,7 +91,7 @@ class _Arrays:
         self._indices = origins.indices
 
     def of_values(self, column: Column, values: Sequence[Any]) -> Any:
-        """The array of a column with these values."""
+        """Return these values of a column as an array."""
         kind = arrow_type(column.kind)
         try:
             return self._arrow.array(values, kind)
@@ -101,9 +101,9 @@ class _Arrays:
             return self._arrow.array(found, kind)
 
     def of_place(self, column: Column) -> Any:
-        """The array of a column that says where rows come from.
+        """Return the array of a key or location column.
 
-        Arrow repeats what several rows have in common, which is much faster than converting it for each.
+        Each distinct value is converted once and repeated by Arrow, which is much faster than converting all rows.
         """
         try:
             if column.name in _LINE:
@@ -114,14 +114,14 @@ class _Arrays:
             return self.of_values(column, self._values(column))
 
     def _values(self, column: Column) -> list[Any]:
-        """The value of each row."""
+        """Return the value of each row in a key or location column."""
         if column.name in _LINE:
             return [self._places.columns[_LINE[column.name]][number] for number in self._numbers]
         return [self._used[index][_ORIGIN[column.name]] for index in self._indices.to_pylist()]
 
 
 def _possible(value: Any, report: Callable[[str], None]) -> Any:
-    """A value, or the nearest one that Arrow can hold."""
+    """Return the value, or the nearest one that Arrow can represent."""
     if isinstance(value, list):
         return [_possible(item, report) for item in value]
     if isinstance(value, int) and not -LARGEST <= value <= LARGEST:

@@ -1,4 +1,4 @@
-"""Rows about tool calls, each with its result, as messages come one by one."""
+"""Makes the rows of tool calls with their results, from messages in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Result(msgspec.Struct, frozen=True, gc=False):
-    """A result that came before a call of the same id."""
+    """The last result of an id, for calls that follow it."""
 
     message: int
     outcome: m.Outcome
@@ -58,7 +58,7 @@ class CallRows:
         self._orphans = {(orphan.message_index, orphan.tool_use_id): orphan.reason for orphan in head.orphans}
 
     def add(self, messages: Iterable[m.Message], numbers: Iterable[int]) -> None:
-        """Take the calls and results of some messages, which have places with these numbers."""
+        """Add the calls and results of messages. `numbers` are the messages' numbers in `Places`."""
         for message, place in zip(messages, numbers, strict=True):
             results = []
             for position, block in enumerate(message.blocks):
@@ -66,7 +66,7 @@ class CallRows:
                     self._add_call(message, position, block, place)
                 elif type(block) is m.ToolResult:
                     results.append(block)
-            # A result in the same message belongs to the calls of that message, wherever it is.
+            # Results come second: one in the same message belongs to the calls of that message, whatever their order.
             for result in results:
                 self._add_result(message, result)
 
@@ -95,7 +95,7 @@ class CallRows:
         self._results[id] = _Result(message.index, block.outcome, block.exit_code, at, content)
 
     def finish(self) -> None:
-        """Write the calls that no result follows."""
+        """Write the rows of calls without a result after them."""
         for id, calls in self._open.items():
             for call in calls:
                 self._write(id, call, self._results.get(id))
@@ -111,7 +111,7 @@ class CallRows:
         self._rows.append(call.begin + values + (approval, by, reason, orphan, place))
 
     def _result_values(self, id: str, call: _Call, result: _Result | None, rejection: object) -> tuple[Any, ...]:
-        """The message of the result, its text, the outcome, the exit code and the duration."""
+        """Return the index of the result's message, its text, the outcome, the exit code and the duration."""
         if result is None:
             outcome = "interrupted" if id in self._interrupted else "unknown"
             return None, None, "rejected" if rejection is not None else outcome, None, None

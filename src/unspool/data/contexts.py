@@ -1,4 +1,4 @@
-"""Contexts as intervals: from which response to which a message was in the model's context."""
+"""Contexts as intervals: the first and last response that had a message in context."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..core.context_growth import ContextGrowth
 from ..core.tree import Tree
 
 Interval = tuple[int, int, int, int]
-"""A message, the first and the last of consecutive responses that had it in context, and how many these are."""
+"""A message, the first and last of the consecutive responses that had it in context, and their number."""
 
 
 def find_intervals(contexts: ContextMap, tree: Tree, requests: Sequence[int]) -> Iterator[Interval]:
-    """All intervals, in the order in which they end. `requests` are the first messages of responses, in order."""
+    """Yield all intervals, in the order in which they end. `requests` are the first messages of responses, in order."""
     growth = ContextGrowth(contexts, tree)
     since: dict[int, int] = {}
     for position, request in enumerate(requests):

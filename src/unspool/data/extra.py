@@ -1,4 +1,4 @@
-"""The packages of the extra, imported when they are needed."""
+"""Lazy imports of the packages of an extra."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.errors import MissingExtraError
 
 
 def load_package(name: str, install: str = "'unspool[data]'") -> Any:
-    """An optional package; raises MissingExtraError with the command that installs it."""
+    """Import an optional package. If it is missing, MissingExtraError names the command that installs it."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -19,8 +19,8 @@ def load_package(name: str, install: str = "'unspool[data]'") -> Any:
 
 
 def return_freed_memory() -> None:
-    """Let Arrow use the allocator of the system: its own keeps several times as much as is needed at once.
+    """Make Arrow use the system's allocator: its own retains several times the memory that is needed at once.
 
-    Arrow chooses it when it is imported, so this is only for programs of our own. What the user has chosen stays.
+    Arrow reads the setting when it is imported, so only our own programs call this. A setting of the user is kept.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

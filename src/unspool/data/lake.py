@@ -1,4 +1,4 @@
-"""A lake: the tables of a store as Delta tables that are kept up to date. Decision 18 says how it stays consistent."""
+"""A lake: Delta tables that are kept up to date with a store. Decision 18 explains how it stays consistent."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 SNAPSHOTS = "snapshots"
 FINGERPRINTS = "fingerprints"
-"""Which version of each session is in the lake."""
+"""The table with a fingerprint of each session as it is in the lake."""
 _BATCH_MESSAGES = 20_000
 _BATCH_SESSIONS = 500
 SessionName = tuple[str, str]
-"""Agent and id."""
+"""The agent and the id of a session."""
 
 
 class LakeReport(NamedTuple):
-    """What a sync did."""
+    """The number of sessions that a sync added, replaced, removed and left unchanged, and the last snapshot."""
 
     added: int
     replaced: int
@@ -40,17 +40,17 @@ class LakeReport(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Versions of tables that belong together."""
+    """A consistent set of table versions."""
 
     number: int
     versions: dict[str, int]
 
 
 class Lake:
-    """Delta tables in a folder or an object store, which `deltalake` reaches by its address."""
+    """Delta tables in a folder, or in an object store that `deltalake` can open."""
 
     def __init__(self, location: str, *, as_of: int | None = None) -> None:
-        """`as_of` is the number of an earlier snapshot."""
+        """`location` is a path or a URL, `as_of` the number of an earlier snapshot."""
         self._delta = load_package("deltalake")
         self._pa = load_package("pyarrow")
         self.location = location if "://" in location else str(Path(location).expanduser().absolute())
@@ -60,14 +60,14 @@ class Lake:
     # --- reading ---
 
     def snapshot(self) -> Snapshot:
-        """The last snapshot, or the one that was asked for."""
+        """Return the last snapshot, or the one given by `as_of`."""
         if not self._exists(SNAPSHOTS):
             raise NotFoundError(f"there is no lake at {self.location}; `unspool lake sync` creates one")
         rows = self._table(SNAPSHOTS).to_pyarrow_table().to_pylist()
         wrong = {row["schema"] for row in rows} - {TABLES_SCHEMA}
         if wrong:
             raise UnspoolError(
-                f"the lake at {self.location} has tables of {', '.join(sorted(wrong))}, this version writes "
+                f"the lake at {self.location} has tables of {', '.join(sorted(wrong))}, but this version writes "
                 f"{TABLES_SCHEMA}; sync to another directory"
             )
         last = max(row["snapshot"] for row in rows)
@@ -78,16 +78,16 @@ class Lake:
         return Snapshot(number, found)
 
     def dataset(self, name: str) -> Any:
-        """A table as of the snapshot, for any engine that reads Arrow datasets."""
+        """Return a table as of the snapshot, for any engine that reads Arrow datasets."""
         return self.datasets(name)[name]
 
     def datasets(self, *names: str) -> dict[str, Any]:
-        """Tables of the same snapshot, even if the lake is written meanwhile; all of them if none is named."""
+        """Return tables of the same snapshot, even if the lake is being written; all tables if none is named."""
         versions = self.snapshot().versions
         return {name: self._table(name, versions[name]).to_pyarrow_dataset() for name in names or TABLES}
 
     def files(self, name: str) -> list[str]:
-        """The Parquet files of a table as of the snapshot, for engines that do not read Delta tables."""
+        """Return the Parquet files of a table as of the snapshot, for engines that do not read Delta tables."""
         found: list[str] = self._table(name, self.snapshot().versions[name]).file_uris()
         return found
 
@@ -103,10 +103,10 @@ class Lake:
     # --- writing ---
 
     def sync(self, store: Store, redactor: Redactor | None = None) -> LakeReport:
-        """Bring the lake up to date with a store. Each batch of sessions is visible as a whole or not at all.
+        """Bring the lake up to date with a store. Each batch of sessions becomes visible as a whole or not at all.
 
-        With a redactor, the lake gets sessions without their secrets. It is one kind of lake or the other from the
-        first session on, because it keeps what was written before.
+        With a redactor, sessions are written without their secrets. A lake has either redacted or complete sessions,
+        never both, because earlier snapshots keep what was written before.
         """
         before = self._prepare()
         known = self._known()
@@ -130,17 +130,16 @@ class Lake:
         complete = [name for name, mark in known.items() if not mark.startswith(REDACTED)]
         if self._redactor is not None and complete:
             raise UsageError(
-                f"the lake at {self.location} has sessions with their secrets, also in earlier snapshots; "
+                f"the lake at {self.location} has sessions that are not redacted, also in earlier snapshots; "
                 "sync to another directory with --redact"
             )
         if self._redactor is None and len(complete) < len(known):
             raise UsageError(
-                f"the lake at {self.location} has sessions without their secrets; add --redact, or sync to another "
-                "directory"
+                f"the lake at {self.location} has redacted sessions; add --redact, or sync to another directory"
             )
 
     def _prepare(self) -> Snapshot:
-        """Create the tables, or go back to the last snapshot: what an interrupted sync wrote since is incomplete."""
+        """Create the tables, or restore them to the last snapshot if an interrupted sync has written to them."""
         if not self._exists(SNAPSHOTS):
             for name, schema in self._schemas():
                 if not self._exists(name):
@@ -167,14 +166,14 @@ class Lake:
         return {(row["agent"], row["session"]): row["fingerprint"] for row in rows}
 
     def _wanted(self, store: Store) -> dict[SessionName, SessionRow]:
-        """The sessions of a store; of several machines' copies the most recent one."""
+        """Return the sessions of a store by name. If several machines have a copy, the most recent one is used."""
         found: dict[SessionName, SessionRow] = {}
         for row in store.sessions.select():
             found.setdefault((row.agent, row.name), row)
         return found
 
     def _fingerprint(self, store: Store, row: SessionRow) -> str:
-        """Of everything that the store has of a session."""
+        """Return a hash of everything that the store has about a session, preceded by the redaction rules, if any."""
         digest = hashlib.blake2b(digest_size=16)
         for part in store.messages.packed_head(row.id):
             digest.update(part)
@@ -209,7 +208,7 @@ class Lake:
             self._table(name).delete(condition)
 
     def _publish(self, number: int) -> int:
-        """Make what was written visible: one commit."""
+        """Make everything that was written visible as a new snapshot, in one commit; returns its number."""
         names = [name for name, _ in self._schemas()]
         rows = {
             "snapshot": [number + 1] * len(names),
@@ -227,7 +226,7 @@ def _quoted(text: str) -> str:
 
 
 def _batches(rows: list[SessionRow]) -> Iterator[list[SessionRow]]:
-    """Sessions that are written together."""
+    """Group sessions into batches that are written together."""
     batch: list[SessionRow] = []
     messages = 0
     for row in rows:

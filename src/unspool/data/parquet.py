@@ -1,4 +1,4 @@
-"""Tables as Parquet files: one folder per table, in Hive partitions by agent and day."""
+"""Writes tables as Parquet files: one folder per table, with Hive partitions by agent and day."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 PARTITIONS = ("agent", "day")
 ROW_GROUP = 1 << 16
 _PENDING_BYTES = 24 << 20
-"""Bytes of all tables that are gathered before the largest one is written: small files are slow to read."""
+"""When this many bytes are pending, the largest table is written. Small files would be slow to read."""
 
 
 class ParquetFolder:
-    """Writes tables to a folder. They appear when everything is written."""
+    """Writes tables to a folder, where they appear once all of them are written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +65,7 @@ class ParquetFolder:
         schema = arrow_schema(name, plain=True)
         fields = arrow.schema([schema.field(partition) for partition in PARTITIONS])
         parquet = dataset.ParquetFileFormat()
-        # Without their dictionaries, batches are several times as large: they are converted one by one.
+        # Batches without dictionaries are several times as large, so they are converted one at a time.
         plain = (part for batch in batches for part in arrow.Table.from_batches([batch]).cast(schema).to_batches())
         dataset.write_dataset(
             arrow.RecordBatchReader.from_batches(schema, plain),
@@ -80,7 +80,7 @@ class ParquetFolder:
         )
 
     def _finish(self, name: str) -> None:
-        """Move a table to its place. An empty one has a file, too, so that its columns are known."""
+        """Move a table to its final folder. An empty table gets a file without rows, which defines its columns."""
         arrow, parquet = load_package("pyarrow"), load_package("pyarrow.parquet")
         made = self._staging / name
         if not made.exists():

@@ -1,4 +1,4 @@
-"""Where rows come from: the session, the file and the line."""
+"""The origin of rows: session, file and line."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 Key = tuple[str, str, date | None]
 """Agent, session and day: the first columns of every row of a session."""
 Origin = tuple[str, str, date | None, str | None]
-"""The key of a session and one of its files."""
+"""The key of a session, and the path of one of its files."""
 _UNKNOWN = -1
 
 
 class PlaceTable:
-    """All places of a batch, by their numbers."""
+    """The places of the rows in a batch, indexed by their numbers."""
 
     def __init__(self, origins: Sequence[Origin], columns: Sequence[Sequence[int | None]]) -> None:
         self.origins = origins
         self.columns = columns
-        """The position of its origin in `origins`, line, offset and length of each place."""
+        """Four columns, with a value for each place: index in `origins`, line, offset and length."""
 
         self._arrays: dict[int, pa.Array] = {}
 
     def array(self, position: int) -> pa.Array:
-        """One of the columns; raises what Arrow raises for a number that is too large."""
+        """Return a column as an Arrow array; raises Arrow's error if a number is too large."""
         if position not in self._arrays:
             arrow = load_package("pyarrow")
             self._arrays[position] = arrow.array(self.columns[position], arrow.int64())
@@ -39,27 +39,27 @@ class PlaceTable:
 
 
 class Places:
-    """Numbers places. A row has a number instead of seven values, most of which are the same in many rows.
+    """Assigns numbers to places, so that a row has one number instead of seven values that many rows have in common.
 
-    Numbers are valid until `clear`. The session that is being read gets new ones after it.
+    Numbers are valid until `clear`, after which the session that is being read gets new ones.
     """
 
     def __init__(self) -> None:
         self._origins: list[Origin] = []
         self._columns: tuple[list[int | None], ...] = ([], [], [], [])
-        """Origin, line, offset and length of each place."""
+        """The columns of the `PlaceTable`."""
         self._key: Key = "", "", None
         self._paths: Sequence[str] = ()
         self._sources: list[m.Source] = []
-        """Of the messages of the session that is being read."""
+        """The sources of the messages of the current session."""
         self._numbers = array("q")
-        """Of the same messages."""
+        """The places of the same messages, or `_UNKNOWN` after `clear`."""
         self._files: dict[int, int] = {}
-        """Origins by the number of the file."""
+        """The index in `_origins` of each file of the current session."""
         self._no_file = _UNKNOWN
 
     def start(self, key: Key, paths: Sequence[str]) -> None:
-        """Begin with the places of another session, which has these files."""
+        """Start the next session, which has these files."""
         self._key, self._paths = key, paths
         self._sources.clear()
         self._start_numbers()
@@ -74,7 +74,7 @@ class Places:
         return len(self._origins) - 1
 
     def add_messages(self, sources: Iterable[m.Source]) -> range:
-        """The next messages of the session; returns their numbers."""
+        """Add the next messages of the session, and return their numbers."""
         added = [*sources]
         first = len(self._columns[0])
         self._add(added)
@@ -92,7 +92,7 @@ class Places:
         lengths += [source.length for source in sources]
 
     def of_message(self, index: int | None) -> int:
-        """The place of a message that was added, or of the session."""
+        """Return the place of a message; without a valid index, that of the session."""
         if index is None or not 0 <= index < len(self._sources):
             return self._add_file(self._no_file)
         if self._numbers[index] == _UNKNOWN:
@@ -100,17 +100,17 @@ class Places:
         return self._numbers[index]
 
     def of_messages(self, indices: Iterable[int]) -> list[int]:
-        """The places of messages that were added."""
+        """Return the places of messages."""
         numbers = self._numbers
         return [numbers[index] if numbers[index] != _UNKNOWN else self.of_message(index) for index in indices]
 
     def of_line(self, source: m.Source) -> int:
-        """A line of the session."""
+        """Add a line of the session, and return its place."""
         self._add([source])
         return len(self._columns[0]) - 1
 
     def of_file(self, key: Key, path: str | None) -> int:
-        """A file as a whole, of any session."""
+        """Add a file of any session, and return its place."""
         return self._add_file(self._add_origin(key, path))
 
     def _add_file(self, origin: int) -> int:
@@ -121,12 +121,12 @@ class Places:
         return len(origins) - 1
 
     def clear(self) -> None:
-        """Forget all numbers."""
+        """Invalidate all numbers."""
         self._origins.clear()
         for column in self._columns:
             column.clear()
         self._start_numbers()
 
     def to_table(self) -> PlaceTable:
-        """All places so far."""
+        """Return all places."""
         return PlaceTable(self._origins, self._columns)

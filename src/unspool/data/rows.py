@@ -1,4 +1,4 @@
-"""One session → rows of all tables."""
+"""Makes the rows of all tables from a session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _USAGE = attrgetter(*m.Usage.__struct_fields__)
 
 
 def to_json_text(value: Any) -> bytes | str:
-    """A value as JSON. Half a surrogate pair, which UTF-8 cannot express, is written as an escape."""
+    """Encode a value as JSON. A lone surrogate, which UTF-8 cannot represent, is written as an escape."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -42,7 +42,7 @@ def to_json_text(value: Any) -> bytes | str:
 
 # --- blocks: message, position, type; text, call_id, name, json, outcome, exit_code, path, media_type, data_length,
 # encrypted, sent, synthetic, during; place --------------------------------------------------------------------------
-# One tuple each, without unpacking others: these are the most frequent rows.
+# Each function builds its tuple directly, without unpacking, for speed: these are the most frequent rows.
 
 
 def _text(block: m.Text, index: int, position: int, place: int) -> Row:
@@ -129,17 +129,17 @@ _BLOCK_ROWS: dict[type, Callable[[Any, int, int, int], Row]] = {
 
 
 class _Seen(NamedTuple):
-    """What is kept of each message until the end of its session."""
+    """Data about messages that is needed at the end of their session."""
 
     replies: array[int]
     times: dict[int, datetime]
     """When the messages with events were written."""
     used: list[int]
-    """The tokens of all messages."""
+    """The sum of each token count over all messages."""
 
 
 class SessionRows:
-    """Adds the rows of sessions to the wanted tables."""
+    """Makes the rows of sessions for the requested tables."""
 
     def __init__(self, tables: Iterable[Table], cost_of: CostOf) -> None:
         self.pending = {table.name: PendingRows(table) for table in tables}
@@ -152,7 +152,7 @@ class SessionRows:
         return None if pending is None else pending.rows.append
 
     def add(self, reading: SessionReading, pieces: Iterable[list[m.Message]]) -> Iterator[None]:
-        """Add a session, whose messages come in pieces; yields after each, so that the caller can take the rows."""
+        """Add a session whose messages come in pieces. Yields after each one, so that the caller can take the rows."""
         head = reading.head
         self.places.start(key_of(head.info), [file.path for file in head.info.files])
         seen = _Seen(array("i"), {}, [0] * len(m.Usage.__struct_fields__))
@@ -208,7 +208,7 @@ class SessionRows:
             used[field] += sum(filter(None, counts))
 
     def _add_rest(self, reading: SessionReading, seen: _Seen) -> None:
-        """What is only known after the last message."""
+        """Add the rows that are only known after the last message."""
         head = reading.head
         info = head.info
         place = self.places.of_message(None)
@@ -228,7 +228,7 @@ class SessionRows:
                 pending.extend((messages, *others, self.places.of_messages(messages)))
 
     def _remainder(self, info: m.SessionInfo, used: list[int]) -> Row | None:
-        """The tokens of a session that belong to none of its messages."""
+        """Return a usage row for the tokens of a session that belong to none of its messages, if there are any."""
         counts = zip(m.Usage.__struct_fields__, _USAGE(info.usage), used, strict=True)
         rest = {name: None if total is None else total - count for name, total, count in counts}
         if not any(rest.values()):
@@ -255,18 +255,18 @@ class SessionRows:
                     add_any((kind.name, index, at, time, to_json_text(event), place))
 
     def add_problem(self, place: int, reason: str, detail: str) -> None:
-        """Report what is not in the tables, or not as it was written."""
+        """Add a problem: data that is missing from the tables, or was changed to fit."""
         if (add := self._of(EVENT_TABLES["problem"])) is not None:
             add((None, reason, detail, None, None, place))
 
 
 def key_of(info: m.SessionInfo) -> Key:
-    """The first columns of every row of a session."""
+    """Return the first columns of every row of a session."""
     return info.agent, info.id, None if info.started_at is None else info.started_at.date()
 
 
 def _event_messages(head: Any) -> frozenset[int]:
-    """The messages whose time is the time of an event."""
+    """Return the indices of messages at which events happened."""
     found = (kind.index_of(event) for kind in EVENT_KINDS for event in kind.of(head))
     return frozenset(index for index in found if index is not None)
 
@@ -291,7 +291,7 @@ def _event_values(kind: EventKind, event: Any) -> Iterator[Any]:
 
 
 def _requests(tree: Tree, replies: array[int]) -> list[int]:
-    """The message with which each response begins, in order; see `Session.context_at`."""
+    """Return the first message of each response, in order; see `Session.context_at`."""
     parents = tree.parents
     found = set()
     for first in {reply for reply in replies if reply >= 0}:

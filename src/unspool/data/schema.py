@@ -1,7 +1,7 @@
-"""The tables: which there are, their columns, and what each column means.
+"""The tables, their columns, and the meaning of each column.
 
-Columns are generated from the Structs of the record where a table holds one of them, and from the Structs below where
-it joins several. `arrow_schema` makes Arrow schemas of them; `docs/schema/unspool-tables-1.json` is the published form.
+Columns are generated from a Struct of the record if a table contains one, and from the Structs below if it joins
+several. `arrow_schema` returns them as Arrow schemas; `docs/schema/unspool-tables-1.json` is the published form.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLES_SCHEMA = "unspool-tables/1"
-"""Name and version of the tables; changes when a query on the old form would be wrong on the new one."""
+"""Name and version of the tables. It changes if queries for the old tables would be wrong for the new ones."""
 
 ColumnType = Literal["string", "category", "json", "int", "float", "bool", "time", "date", "strings", "ints"]
 
@@ -47,7 +47,7 @@ _CATEGORIES = frozenset(
         *("kind", "name", "media_type", "tool_name", "linked_by", "origin_evidence"),
     )
 )
-"""Strings that repeat: they are dictionary-encoded, as are those with a fixed set of values."""
+"""Columns with repeated strings, which are dictionary-encoded, as are those with a fixed set of values."""
 
 
 class Column(NamedTuple):
@@ -60,22 +60,22 @@ class Column(NamedTuple):
     field: str
     """The field of that Struct."""
     path: tuple[str, ...] = ()
-    """The fields that lead to the value, from the Struct that the table holds."""
+    """The field names that lead from the Struct of the table to the value."""
 
 
 class Key(msgspec.Struct):
-    """The columns with which every table begins."""
+    """The first columns of every table."""
 
     agent: str
     """The short name of the agent."""
     session: str
-    """The id of the session. With the agent it identifies the session."""
+    """The id of the session. Agent and id together identify a session."""
     day: str
     """The UTC day on which the session started: the same in all rows of a session. Null if no time is recorded."""
 
 
 class Location(msgspec.Struct):
-    """The columns with which every row can be traced to its bytes. Null where a row is not about one line."""
+    """The columns that locate the log line of a row. Null if a row is not about one line."""
 
     source_file: str | None
     """The path of the file."""
@@ -88,84 +88,84 @@ class Location(msgspec.Struct):
 
 
 class SessionExtra(msgspec.Struct):
-    """What the table of sessions adds to the facts about a session."""
+    """Columns that the table of sessions adds to the session info."""
 
     messages: int
     """The number of messages."""
     source_file: str | None
-    """The log, or the first of them."""
+    """The log file, or the first one if there are several."""
 
 
 class MessageExtra(msgspec.Struct):
-    """What the table of messages adds to a message."""
+    """Columns that the table of messages adds to a message."""
 
     blocks: int
     """The number of blocks."""
 
 
 class BlockRow(msgspec.Struct):
-    """A piece of a message."""
+    """A block of a message."""
 
     message_index: int
     """The message."""
     block_index: int
-    """Its place in the message, from 0."""
+    """Its position in the message, from 0."""
     type: BlockType
-    """What it is."""
+    """The type of the block."""
     text: str | None
-    """The text of a text, a thought, a result, a summary or an attachment."""
+    """The text of a text or thinking block, a result, a summary or an attachment."""
     call_id: str | None
     """The id of a call, or of the call that a result belongs to."""
     name: str | None
     """The tool that is called, or the agent's own name for an attachment or an unknown block."""
     json: msgspec.Raw | None
-    """The input of a call, or an unknown block, as JSON exactly as it was written; the hooks of an attachment; what
-    else is in a result, without the bytes of images."""
+    """The input of a call or an unknown block, as the exact JSON that was written; the hooks of an attachment; the
+    other parts of a result, without the bytes of images."""
     outcome: m.Outcome | None
-    """How a call ended, of a result."""
+    """For a result: how the call ended."""
     exit_code: int | None
-    """The exit code of a command, of a result."""
+    """For a result: the exit code of the command."""
     path: str | None
-    """The file of an attachment, the address of an image, or the file to which a large output was saved."""
+    """The file of an attachment, the URL of an image, or the file to which a large output was saved."""
     media_type: str | None
     """The MIME type of an image."""
     data_length: int | None
-    """The length of an image in base64. Tables do not have the bytes; the location leads to them."""
+    """The length of an image in base64. The tables do not contain the bytes; the source columns locate them."""
     encrypted: bool | None
-    """Of a thought: only the provider can read it."""
+    """For thinking: only the provider can read it."""
     sent: bool | None
-    """Of a result: it was passed on to the model."""
+    """For a result: it was sent to the model."""
     synthetic: bool | None
-    """Of a result: added by unspool."""
+    """For a result: added by unspool."""
     during: m.During | None
-    """Of an interruption: what was running."""
+    """For an interruption: what was running."""
 
 
 class ToolCallRow(msgspec.Struct):
-    """A call with its result."""
+    """A tool call with its result."""
 
     message_index: int
-    """The message that holds the call."""
+    """The message that contains the call."""
     block_index: int
-    """The place of the call in it."""
+    """The position of the call in the message, from 0."""
     call_id: str
     """The id of the call."""
     tool_name: str
-    """The tool."""
+    """The name of the tool."""
     input: msgspec.Raw
-    """The input, as JSON exactly as the model wrote it."""
+    """The input, as the exact JSON that the model wrote."""
     command: str | None
-    """The command, if it runs one."""
+    """The command that it runs, if any."""
     path: str | None
-    """The file it is about, if there is one."""
+    """The file that it is about, if any."""
     timestamp: datetime | None
     """When the message with the call was written."""
     branch: int
-    """The branch of that message; 0 is the active path."""
+    """The branch of that message; 0 is the active branch."""
     inherited: bool
     """The call belongs to the session that this one was forked from."""
     result_index: int | None
-    """The message that holds the result; null if there is none."""
+    """The message that contains the result; null if there is none."""
     result: str | None
     """The output as text. Null if there is no result, or if it already belongs to an earlier call of the same id."""
     outcome: m.Outcome
@@ -173,41 +173,41 @@ class ToolCallRow(msgspec.Struct):
     exit_code: int | None
     """The exit code of a command."""
     duration_ms: int | None
-    """From the message with the call to that with the result, in milliseconds; this includes waiting for approval."""
+    """Milliseconds from the message with the call to the one with the result, including the wait for approval."""
     approval: Literal["rejected", "changed"] | None
-    """What a person, rule, hook or mode decided, if it is recorded: rejected, or allowed with another input."""
+    """The recorded decision of a person, rule, hook or mode, if any: rejected, or allowed with a changed input."""
     rejected_by: m.RejectedBy | None
     """Who or what rejected it."""
     rejection_reason: str | None
     """The reason that was given."""
     unfinished: m.OrphanReason | None
-    """Why there is no result, for an unfinished call."""
+    """For an unfinished call: why it has no result."""
 
 
 class EventRow(msgspec.Struct):
     """An event of any kind."""
 
     kind: str
-    """The kind, such as `rejection`. Each kind also has a table of its own."""
+    """The kind, such as `rejection`. Each kind also has its own table."""
     index: int
-    """Its place among the events of the same kind in this session, from 0."""
+    """Its position among the events of the same kind in this session, from 0."""
     message_index: int | None
     """The message at which it happened."""
     timestamp: datetime | None
-    """When it happened, or else when that message was written."""
+    """When it happened or, if that is unknown, when that message was written."""
     event: msgspec.Raw
     """The event as JSON, as in the session record."""
 
 
 class EventKey(msgspec.Struct):
-    """What every table of one kind of event adds to the event."""
+    """Columns that the table of an event kind adds to the event."""
 
     index: int
-    """Its place among the events of the same kind in this session, from 0."""
+    """Its position among the events of the same kind in this session, from 0."""
 
 
 class EventInherited(msgspec.Struct):
-    """What a table of events adds if a session can have those of the session it was forked from."""
+    """Columns that an event table adds if a session can inherit such events from the session it was forked from."""
 
     inherited: bool
     """It happened in the session that this one was forked from."""
@@ -219,16 +219,16 @@ class UsageRow(msgspec.Struct):
     message_index: int | None
     """The last message of the response; null for tokens that belong to no message, such as those of a compaction."""
     timestamp: datetime | None
-    """When that message was written, or when the session ended."""
+    """When that message was written; without a message, when the session ended."""
     model: str | None
-    """The model."""
+    """The model. Without a message, the last model of the session."""
 
 
 class UsageCost(msgspec.Struct):
-    """What the table of usage adds to the tokens."""
+    """Columns that the table of usage adds to the tokens."""
 
     cost_usd: float | None
-    """What the tokens cost at the API's list prices when the table was made; null if no price is known."""
+    """The cost of the tokens at API list prices, in US dollars; null if no price is known."""
 
 
 class ContextRow(msgspec.Struct):
@@ -244,22 +244,22 @@ class ContextRow(msgspec.Struct):
     to_index: int
     """The last response before which it never left the context, in the order of the log."""
     requests: int
-    """How many responses that are."""
+    """The number of responses from the first to the last."""
 
 
 class FileRow(msgspec.Struct):
     """A file that a tool call is about."""
 
     message_index: int
-    """The message that holds the call."""
+    """The message that contains the call."""
     block_index: int
-    """The place of the call in it."""
+    """The position of the call in the message, from 0."""
     call_id: str
     """The id of the call."""
     tool_name: str
-    """The tool."""
+    """The name of the tool."""
     path: str
-    """The file, as the call names it."""
+    """The path of the file, as in the call."""
 
 
 class Table(NamedTuple):
@@ -276,7 +276,7 @@ class Table(NamedTuple):
 
 
 def columns_of(cls: type[msgspec.Struct], skip: Iterable[str] = (), path: tuple[str, ...] = ()) -> Iterator[Column]:
-    """The columns for the fields of a Struct. A Struct in a field becomes several columns; lists of them are JSON."""
+    """Yield the columns for the fields of a Struct. A nested Struct becomes several columns, a list of Structs JSON."""
     info = types.type_info(cls)
     assert isinstance(info, types.StructType)
     for field in info.fields:
@@ -320,7 +320,7 @@ def _event_tables() -> Iterator[Table]:
     for kind in EVENT_KINDS:
         inherited = columns_of(EventInherited) if kind.recorded.group_name else ()
         about = f"{kind.noun[0].upper()}{kind.noun[1:]}, one per row."
-        # A sub-agent has a session of its own, beside the one that started it.
+        # A sub-agent event has a field `session`, which must not replace the key column of the same name.
         columns = (
             column._replace(name=f"{kind.name}_{column.name}") if column.name in _KEY_NAMES else column
             for column in columns_of(kind.struct)
@@ -335,7 +335,7 @@ TABLES: dict[str, Table] = {
     for table in (
         _table(
             "sessions",
-            "One session per row, also sub-agents.",
+            "One session or sub-agent per row.",
             columns_of(m.SessionInfo, ("id", "agent")),
             columns_of(SessionExtra),
             located=False,
@@ -343,7 +343,7 @@ TABLES: dict[str, Table] = {
         _table(
             "messages", "One message per row.", columns_of(m.Message, ("blocks", "usage")), columns_of(MessageExtra)
         ),
-        _table("blocks", "The content of messages: one text, thought, call or result per row.", columns_of(BlockRow)),
+        _table("blocks", "The content of messages: one text, thinking, call or result per row.", columns_of(BlockRow)),
         _table("tool_calls", "One tool call per row, with its result.", columns_of(ToolCallRow)),
         _table("events", "Events of all kinds.", columns_of(EventRow)),
         *_event_tables(),
@@ -363,15 +363,15 @@ TABLES: dict[str, Table] = {
 
 
 def find_table(name: str) -> Table:
-    """The table of a name; raises UsageError with the names that there are."""
+    """Return a table by name; raises UsageError with the valid names."""
     if name not in TABLES:
-        raise UsageError(f"there is no table {name!r}; choose from {', '.join(TABLES)}")
+        raise UsageError(f"unknown table {name!r}; choose from {', '.join(TABLES)}")
     return TABLES[name]
 
 
 @cache
 def arrow_type(kind: ColumnType, *, plain: bool = False) -> pa.DataType:
-    """The Arrow type of a column. With `plain`, no dictionaries, for readers that do not know them."""
+    """Return the Arrow type of a column; with `plain`, without dictionaries, for readers that do not support them."""
     arrow = load_package("pyarrow")
     made: dict[str, Any] = {
         "string": arrow.string, "json": arrow.string, "int": arrow.int64, "float": arrow.float64, "bool": arrow.bool_,
@@ -385,7 +385,7 @@ def arrow_type(kind: ColumnType, *, plain: bool = False) -> pa.DataType:
 
 @cache
 def arrow_schema(name: str, *, plain: bool = False) -> pa.Schema:
-    """The Arrow schema of a table."""
+    """Return the Arrow schema of a table."""
     arrow = load_package("pyarrow")
     fields = [arrow.field(column.name, arrow_type(column.kind, plain=plain)) for column in find_table(name).columns]
     schema: pa.Schema = arrow.schema(fields, metadata={"unspool.schema": TABLES_SCHEMA, "unspool.table": name})

@@ -1,4 +1,4 @@
-"""Where the sessions of tables come from: agents' files, a store, or records in memory."""
+"""Sources of the sessions in tables: agents' files, a store, or records in memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..redact import Redactor
 from ..store import Store, open_store
 
 LONG_LOG = 24 << 20
-"""Bytes of logs above which a session is read twice instead of being kept in memory."""
+"""A session with more bytes of logs is read twice instead of being held in memory."""
 _COMPRESSION = 8
-"""How many times as long a compressed log may be."""
+"""The assumed ratio of the size of a log to its compressed size."""
 _STORE_SCHEMES = ("postgresql://", "postgres://")
 _SQLITE = b"SQLite format 3\0"
 
@@ -33,26 +33,26 @@ class Unreadable(NamedTuple):
 
 
 class Origin(Protocol):
-    """Some sessions."""
+    """A source of sessions."""
 
     def readings(self) -> Iterator[SessionReading | Unreadable]:
-        """Each session, or why it cannot be read."""
+        """Yield each session, or an `Unreadable` with the reason."""
         ...
 
 
 class InMemory:
-    """Sessions that were loaded."""
+    """Sessions that are already loaded."""
 
     def __init__(self, sessions: Iterable[Session]) -> None:
         self._sessions = sessions
 
     def readings(self) -> Iterator[SessionReading]:
-        """Each session."""
+        """Yield each session."""
         return map(reading_of, self._sessions)
 
 
 def reading_of(session: Session) -> SessionReading:
-    """A loaded session as if it were just read."""
+    """Wrap a loaded session as a `SessionReading`."""
     return SessionReading(session, session.messages, session.context_map)
 
 
@@ -64,19 +64,19 @@ class OnDisk:
         self._refs = refs
 
     def readings(self) -> Iterator[SessionReading | Unreadable]:
-        """Each session, and the sub-agents in its file."""
+        """Yield each session and the sub-agents in its file, or an `Unreadable` with the reason."""
         for ref in self._library.refs() if self._refs is None else self._refs:
             is_long = size_of_logs(ref) > LONG_LOG
             try:
                 for reading in self._library.read_all(ref, in_pieces=is_long):
                     yield reading._replace(messages=_readable(reading.messages)) if is_long else reading
             except Exception as error:
-                # Whatever is wrong with one session, the others have rows.
+                # An error in one session must not affect the rows of the others.
                 yield Unreadable(ref.agent, ref.id, str(ref.path), _reason(error))
 
 
 def _readable(messages: Iterable[m.Message]) -> Iterator[m.Message]:
-    """The messages of a log that is being read; raises nothing but UnspoolError."""
+    """Yield the messages of a log that is being read. Any error is raised as an UnspoolError."""
     try:
         yield from messages
     except Exception as error:
@@ -88,19 +88,19 @@ def _reason(error: Exception) -> str:
 
 
 def size_of_logs(ref: SessionRef) -> int:
-    """Bytes of the logs; a compressed one counts several times."""
+    """Return the approximate size of a session's logs in bytes, after decompression."""
     size = 0
     for path in (ref.path, *ref.more):
         try:
             stamp = AGENTS[ref.agent].log(path).stamp()
         except OSError:
-            continue  # Reading it says why.
+            continue  # Reading the file will report the error.
         size += stamp.size * (_COMPRESSION if path.suffix == COMPRESSED else 1) if stamp is not None else 0
     return size
 
 
 class Stored:
-    """The sessions of a store, the most recent first, so that of several copies the most recent is taken."""
+    """The sessions of a store, most recent first, so that the most recent of several copies is used."""
 
     def __init__(self, store: Store, ids: Iterable[int] | None = None, redactor: Redactor | None = None) -> None:
         self._store = store
@@ -108,7 +108,7 @@ class Stored:
         self._redactor = redactor
 
     def readings(self) -> Iterator[SessionReading | Unreadable]:
-        """Each session."""
+        """Yield each session."""
         store = self._store
         for row in store.sessions.select():
             if self._ids is not None and row.id not in self._ids:
@@ -121,7 +121,7 @@ class Stored:
 
 
 def find_origins(places: Iterable[str | Path | Store | Session]) -> list[Origin]:
-    """The sessions in home directories, folders, files and stores; without any, those of the user's home directory."""
+    """Return sources for home directories, folders, files, stores and sessions; by default, the user's home."""
     found: list[Origin] = []
     on_disk: list[Path] = []
     for place in places:
@@ -139,7 +139,7 @@ def find_origins(places: Iterable[str | Path | Store | Session]) -> list[Origin]
 
 
 def is_store(place: str | Path) -> bool:
-    """Whether a place is a store of unspool: an address of PostgreSQL, or a database that no agent has written."""
+    """Return whether this is a store of unspool: a PostgreSQL URL, or an SQLite database that no agent has written."""
     if str(place).startswith(_STORE_SCHEMES):
         return True
     path = expanded(place)

@@ -1,4 +1,4 @@
-"""SQL over sessions: the tables in DuckDB, and questions that come with unspool."""
+"""SQL over sessions: the tables in DuckDB, and the predefined queries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _fill(connection: DuckDBPyConnection, tables: Tables, names: tuple[str, ...]
 
 
 def run_on_tables(tables: Tables, sql: str) -> pa.RecordBatchReader:
-    """The answer to a query. Only the tables that it names are made."""
+    """Run a query on tables in memory. Only the tables that it names are filled."""
     connection = load_package("duckdb").connect()
     for name in TABLES:
         _create(connection, name)
@@ -55,16 +55,16 @@ def run_on_tables(tables: Tables, sql: str) -> pa.RecordBatchReader:
 
 
 def run_on_lake(lake: Lake, sql: str) -> pa.RecordBatchReader:
-    """The answer to a query on a lake, all tables as of the same snapshot."""
+    """Run a query on a lake, with all tables as of the same snapshot."""
     connection = load_package("duckdb").connect()
-    # A query that names none gets all, so that an error can say which there are.
+    # A query that names no known table gets all of them, so that DuckDB's error can suggest one.
     for name, dataset in lake.datasets(*_named(connection, sql)).items():
         connection.register(name, dataset)
     return _answer(connection, sql)
 
 
 def _named(connection: DuckDBPyConnection, sql: str) -> tuple[str, ...]:
-    """The tables of sessions that a query names."""
+    """Return the names of our tables that a query uses."""
     try:
         found = connection.get_table_names(sql)
     except load_package("duckdb").Error as error:
@@ -76,7 +76,7 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
     try:
         found = connection.sql(sql)
         if found is None:
-            raise UsageError("this statement has no answer; ask with SELECT")
+            raise UsageError("this statement returns no rows; use SELECT")
         reader: pa.RecordBatchReader = _reader(found)
     except load_package("duckdb").Error as error:
         raise UsageError(_sentence(error)) from error
@@ -84,20 +84,20 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
 
 
 def _reader(found: Any) -> Any:
-    """The rows of an answer; the method has another name since DuckDB 2."""
+    """Return the rows of a result as a stream. DuckDB 2 renamed the method."""
     return found.to_arrow_reader() if hasattr(found, "to_arrow_reader") else found.fetch_record_batch()
 
 
 def _sentence(error: Exception) -> str:
-    """What DuckDB says about a query, without the excerpt of it."""
+    """Return DuckDB's error message in one line, without the excerpt of the query."""
     return "the query failed: " + " ".join(str(error).partition("\nLINE")[0].split())
 
 
-# --- questions --------------------------------------------------------------------------------------------------------
+# --- predefined queries -----------------------------------------------------------------------------------------------
 
 
 class Plot(NamedTuple):
-    """How the answer to a question is drawn: the kind of chart, and the columns."""
+    """The chart for the result of a query: its kind and the columns of its axes."""
 
     kind: str
     x: str
@@ -105,17 +105,17 @@ class Plot(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A query that comes with unspool."""
+    """A predefined query."""
 
     name: str
     text: str
-    """The question in words."""
+    """The question that it answers."""
     sql: str
     plot: Plot
 
 
 def questions() -> Iterator[Question]:
-    """All questions, by name."""
+    """Yield all predefined queries, sorted by name."""
     folder = files(__package__ or "") / "queries"
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.endswith(".sql"):
@@ -126,8 +126,8 @@ def questions() -> Iterator[Question]:
 
 
 def find_question(name: str) -> Question:
-    """A question by its name."""
+    """Return a predefined query; raises UsageError for an unknown name."""
     found = {question.name: question for question in questions()}
     if name not in found:
-        raise UsageError(f"there is no question {name!r}; `unspool sql --list` lists them")
+        raise UsageError(f"unknown question {name!r}; `unspool sql --list` lists them")
     return found[name]

@@ -1,4 +1,4 @@
-"""The tables of some sessions, as a stream of Arrow record batches."""
+"""Streams the tables of sessions as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 14
 BATCH_BYTES = 8 << 20
-"""Bytes of logs that are read before the rows made of them become batches."""
+"""Bytes of logs to read before their rows become batches."""
 _END = object()
 _T = TypeVar("_T")
 
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Do not look for cycles: rows have none, but there are so many values that this would take a tenth of the time."""
+    """Pause the garbage collector: rows have no cycles, but looking for them would take a tenth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -47,7 +47,7 @@ def _without_gc() -> Iterator[None]:
 
 
 def _each_without_gc(items: Iterable[_T]) -> Iterator[_T]:
-    """Items that are made without looking for cycles. What uses them does as before, so that cycles do not pile up."""
+    """Produce each item without garbage collection. It is on while the caller uses the item, which may make cycles."""
     iterator = iter(items)
     while True:
         with _without_gc():
@@ -73,7 +73,7 @@ class Batcher:
         self._weight = 0
 
     def add(self, reading: SessionReading) -> Iterator[TableBatch]:
-        """Add a session; yields batches whenever there are enough rows."""
+        """Add a session, and yield batches whenever there are enough rows."""
         for _ in _each_without_gc(self._rows.add(reading, self._pieces(reading.messages))):
             if self._weight > BATCH_BYTES:
                 yield from self.flush()
@@ -81,7 +81,7 @@ class Batcher:
             yield from self.flush()
 
     def _pieces(self, messages: Iterable[m.Message]) -> Iterator[list[m.Message]]:
-        """Messages in pieces, each of which is enough for a batch; the last may be smaller."""
+        """Group messages into pieces that are large enough for a batch. The last one may be smaller."""
         piece = []
         for message in messages:
             piece.append(message)
@@ -93,15 +93,15 @@ class Batcher:
             yield piece
 
     def add_unreadable(self, session: Unreadable, reason: str = "unreadable") -> None:
-        """Report a session that is not in the tables."""
+        """Add a problem for a session that is not in the tables."""
         place = self._rows.places.of_file((session.agent, session.session, None), session.file)
         self._rows.add_problem(place, reason, session.reason)
 
     def flush(self) -> Iterator[TableBatch]:
-        """All rows so far."""
+        """Yield all pending rows as batches."""
         self._weight = 0
         places = self._rows.places.to_table()
-        # A value that has to be replaced adds a row to the last table.
+        # `problems` comes last, because a value that has to be replaced in another table adds a row to it.
         for name in sorted(self._tables, key=lambda name: name == "problems"):
             pending = self._rows.pending[name]
             if len(pending):
@@ -119,10 +119,10 @@ class Batcher:
 
 
 class Tables:
-    """The tables of some sessions. Every method reads the sessions again, as a stream."""
+    """The tables of a set of sessions. Every method reads the sessions again, as a stream."""
 
     def __init__(self, origins: Iterable[Origin], *, wanted: Callable[[Key], bool] | None = None) -> None:
-        """`wanted` tells by agent, session and day which sessions have rows; without it, all have."""
+        """`wanted` selects sessions by agent, session and day; by default, all sessions are included."""
         load_package("pyarrow")
         self._origins = list(origins)
         self._wanted = wanted
@@ -133,11 +133,11 @@ class Tables:
         return tuple(TABLES)
 
     def schema(self, name: str) -> pa.Schema:
-        """The Arrow schema of a table."""
+        """Return the Arrow schema of a table."""
         return arrow_schema(name)
 
     def batches(self, *names: str) -> Iterator[TableBatch]:
-        """Record batches of some tables, or of all, in one pass over the sessions."""
+        """Yield the record batches of these tables, by default of all, in one pass over the sessions."""
         batcher = Batcher(names or TABLES)
         seen: set[tuple[str, str]] = set()
         for origin in self._origins:
@@ -157,13 +157,13 @@ class Tables:
                 try:
                     yield from batcher.add(item)
                 except UnspoolError as error:
-                    # The rest of a long log, which is read as its messages are needed.
+                    # Long logs are read while their messages are consumed, so an error can occur here.
                     batcher.add_unreadable(Unreadable(agent, session, file, str(error)))
         yield from batcher.flush()
         yield from batcher.flush()
 
     def reader(self, name: str) -> pa.RecordBatchReader:
-        """A stream of the record batches of one table, for any program that reads Arrow."""
+        """Return the record batches of one table as a stream, for any program that reads Arrow."""
         arrow = load_package("pyarrow")
         schema = arrow_schema(name)
         found: pa.RecordBatchReader = arrow.RecordBatchReader.from_batches(
@@ -172,25 +172,25 @@ class Tables:
         return found
 
     def to_arrow(self, name: str) -> pa.Table:
-        """A whole table in memory."""
-        # Batches have dictionaries of their own.
+        """Return a whole table in memory."""
+        # Each batch has its own dictionaries.
         table: pa.Table = self.reader(name).read_all().unify_dictionaries()
         return table
 
     def to_polars(self, name: str) -> pl.DataFrame:
-        """A whole table as a Polars data frame."""
+        """Return a whole table as a Polars data frame."""
         polars = load_package("polars", "polars")
         frame: pl.DataFrame = polars.from_arrow(self.to_arrow(name))
         return frame
 
     def to_pandas(self, name: str) -> pd.DataFrame:
-        """A whole table as a pandas data frame."""
+        """Return a whole table as a pandas data frame."""
         load_package("pandas", "pandas")
         frame: pd.DataFrame = self.to_arrow(name).to_pandas()
         return frame
 
     def duckdb(self, *names: str) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with some tables, or with all."""
+        """Return a connection to a DuckDB database in memory with these tables, by default with all."""
         from .sql import load_into
 
         connection: duckdb.DuckDBPyConnection = load_package("duckdb").connect()
@@ -199,7 +199,7 @@ class Tables:
 
 
 def tables(*places: str | Path | Store | Session) -> Tables:
-    """The tables of the sessions in your home directory, or in home directories, folders, files and stores.
+    """Return the tables of the sessions in your home directory, or in these homes, folders, files and stores.
 
     Needs the extra `unspool[data]`.
 
@@ -212,7 +212,7 @@ def tables(*places: str | Path | Store | Session) -> Tables:
 
 
 def session_tables(session: Session) -> dict[str, pa.Table]:
-    """All tables of one session."""
+    """Return all tables of one session."""
     arrow = load_package("pyarrow")
     batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
     for name, batch in Tables([InMemory([session])]).batches():

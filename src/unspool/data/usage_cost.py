@@ -16,7 +16,7 @@ CostOf = Callable[[str | None, datetime | None, m.Usage], float | None]
 
 
 def make_cost_of() -> CostOf:
-    """A function that returns the cost of a request, with the prices of this user."""
+    """Return a function that computes the cost of a request at this user's prices."""
     prices = load_prices(data_folder())
 
     def compute(model: str | None, at: datetime | None, usage: m.Usage) -> float | None:

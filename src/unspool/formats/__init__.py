@@ -1,7 +1,7 @@
-"""Sessions in formats that other programs read: trajectories, traces, logs of evaluations, requests to models.
+"""Exports sessions in the formats of other tools: trajectories, traces, evaluation logs, requests to models.
 
-Each format has a module that turns a record into its own shape; `table` lists them. What a format has no field for
-goes into its extension fields, under the name `unspool`.
+Each format has its own module; `table` lists them. Data that a format has no fields for is stored in its extension
+fields, under the name `unspool`.
 """
 
 from .table import FORMATS, Format, Options, Writer, find_format

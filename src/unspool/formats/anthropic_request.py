@@ -1,4 +1,4 @@
-"""A context as a request to the Messages API of Anthropic."""
+"""Exports a context as a request to Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LONGEST_NAME = 128
 _LONGEST_ID = 128
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MAX_TOKENS = 8_192
-"""The API requires a limit for the answer."""
+"""The API requires a limit for the response."""
 
 
 def anthropic_request(conversation: Conversation, model: str | None = None) -> dict[str, Any]:
-    """The body of the request."""
+    """Return the body of the request."""
     blocks = _Blocks()
     contents = [list(blocks.of(turn)) for turn in conversation.turns]
     if conversation.turns[-1].role == "assistant" and "text" in contents[-1][-1]:
-        # A text that the model would continue must not end with a blank.
+        # The API rejects a final assistant text, which the model would continue, with trailing whitespace.
         contents[-1][-1]["text"] = contents[-1][-1]["text"].rstrip()
     messages = [
         {"role": turn.role, "content": content} for turn, content in zip(conversation.turns, contents, strict=True)
@@ -35,14 +35,14 @@ def anthropic_request(conversation: Conversation, model: str | None = None) -> d
 
 
 class _Blocks:
-    """Writes turns as content blocks; ids and names are the same in all of them."""
+    """Converts turns to content blocks, with consistent ids and names."""
 
     def __init__(self) -> None:
         self._id = Names(_LONGEST_ID, "call")
         self.name = Names(_LONGEST_NAME, "tool")
 
     def of(self, turn: ContextTurn) -> Iterator[dict[str, Any]]:
-        """The blocks of a turn: results first, as the API requires."""
+        """Yield the blocks of a turn. Results come first, as the API requires."""
         yield from map(self._result, turn.results)
         yield from _texts(turn.texts)
         yield from filter(None, map(_image, turn.images))
@@ -64,7 +64,7 @@ class _Blocks:
 
 
 def _texts(texts: list[str]) -> Iterator[dict[str, Any]]:
-    """The API refuses texts of nothing but blanks."""
+    """Yield text blocks. The API rejects blank texts."""
     return ({"type": "text", "text": text} for text in texts if text.strip())
 
 

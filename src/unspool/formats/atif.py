@@ -1,6 +1,6 @@
-"""Sessions as ATIF trajectories (Agent Trajectory Interchange Format).
+"""Exports sessions as ATIF trajectories (Agent Trajectory Interchange Format).
 
-The steps are the active path. Other branches, with their steps, and all events are in `extra.unspool`.
+The steps are those of the active branch. Other branches, with their steps, and all events are in `extra.unspool`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNKNOWN = "unknown"
 
 
 def trajectory(session: Session) -> Iterator[bytes]:
-    """A session as one JSON document on one line."""
+    """Yield a session as one JSON document on one line."""
     writer = _Steps(session)
     info, title = session.info, agent_named(session.agent).info.title
     agent = {
@@ -60,7 +60,7 @@ class _Steps:
                 self._started.setdefault(agent.tool_use_id, []).append(agent)
 
     def rest(self) -> dict[str, Any]:
-        """What belongs to no step: facts about the session, its other branches, and events at no step."""
+        """Return the data outside of the steps: facts about the session, other branches, and other events."""
         shown = {index for turns in self.turns.values() for turn in turns for index in turn.indices}
         branches = [
             {
@@ -72,7 +72,7 @@ class _Steps:
         return {**self._extension.facts(), "branches": branches, "events": self._extension.elsewhere(shown)}
 
     def step(self, turn: Turn, number: int) -> dict[str, Any]:
-        """One step. What only steps of the agent may have is left out of others."""
+        """Return a step. Fields that are only valid for steps of the agent are left out of others."""
         first = turn.first
         step: dict[str, Any] = {
             "step_id": number,
@@ -92,7 +92,7 @@ class _Steps:
             if turn.is_response:
                 step |= {"reasoning_content": turn.thinking or None, "metrics": _metrics(turn.usage)}
         elif turn.uses:
-            # Nothing but an agent calls tools, so a log in which somebody else does is damaged; nothing is lost.
+            # Only the agent calls tools, so this log is damaged. The calls are kept in the extension.
             step["extra"][NAMESPACE]["tool_calls"] = [_call(use) for use in turn.uses]
             results = [{**result, "source_call_id": None} for result in results]
         if results:
@@ -177,7 +177,7 @@ def _result(result: m.ToolResult, use: ToolUse | None) -> dict[str, Any]:
 
 
 def _reference(agent: m.Subagent) -> dict[str, Any]:
-    """The file of a sub-agent beside this one, when a directory is exported."""
+    """Return a reference to the file of a sub-agent, which is in the same folder if a directory is exported."""
     return {
         "trajectory_path": safe_name(agent.session or "") + SUFFIX,
         "session_id": agent.session,

@@ -1,4 +1,4 @@
-"""Sends traces to an OpenTelemetry collector: OTLP over HTTP, in JSON."""
+"""Sends traces to an OpenTelemetry collector, as OTLP/JSON over HTTP."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..core.errors import UnspoolError, UsageError
 
 HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
 _PATH = "/v1/traces"
-_AGAIN = (429, 502, 503, 504)
-"""Answers that mean that it may work later."""
-_ONLY_THIS = (400, 413)
-"""Answers that concern one request, not the next."""
+_RETRYABLE = (429, 502, 503, 504)
+"""Status codes after which the request is retried."""
+_REQUEST_ERRORS = (400, 413)
+"""Status codes that concern only this request, so that the next one may succeed."""
 _ATTEMPTS = 4
 _LONGEST_WAIT = 30.0
 _TIMEOUT = 30.0
-_LONGEST_ANSWER = 1 << 16
+_LONGEST_RESPONSE = 1 << 16
 _SHOWN = 200
 
 
 class NoCollectorError(UnspoolError):
-    """There is no collector, or it accepts nothing from here: there is no point in sending more."""
+    """The collector cannot be reached or accepts no requests, so sending more is pointless."""
 
 
 class _PartialSuccess(msgspec.Struct, rename="camel"):
@@ -44,14 +44,14 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A trace goes to the address that the user has named, and to no other."""
+    """Disables redirects: a trace is sent only to the URL that the user specified."""
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str) -> None:
-        """Refuse."""
+        """Do not follow the redirect."""
 
 
 class Collector:
-    """A collector at an address."""
+    """A collector at a URL."""
 
     def __init__(
         self, address: str, environment: Mapping[str, str] = os.environ, wait: Callable[[float], Any] = time.sleep
@@ -61,25 +61,25 @@ class Collector:
         self._wait = wait
         self._open = build_opener(_NoRedirects).open
         self.sent = 0
-        """Requests that the collector has accepted."""
+        """The number of requests that the collector has accepted."""
 
     @property
     def name(self) -> str:
-        """The address without what is secret in it."""
+        """The URL without credentials and query."""
         parts = urlsplit(self._url)
         return urlunsplit((parts.scheme, _host(parts), parts.path, "", ""))
 
     def send(self, line: bytes) -> None:
-        """Send one request; what may work later is tried again."""
+        """Send one request, and retry it after temporary errors."""
         for attempt in range(_ATTEMPTS):
             try:
                 with self._open(Request(self._url, line, self._headers, method="POST"), timeout=_TIMEOUT) as answer:
-                    self._accept(answer.read(_LONGEST_ANSWER))
+                    self._accept(answer.read(_LONGEST_RESPONSE))
                 return
             except HTTPError as error:
                 with error:
-                    if error.code not in _AGAIN or attempt == _ATTEMPTS - 1:
-                        kind = UnspoolError if error.code in _ONLY_THIS else NoCollectorError
+                    if error.code not in _RETRYABLE or attempt == _ATTEMPTS - 1:
+                        kind = UnspoolError if error.code in _REQUEST_ERRORS else NoCollectorError
                         raise self._failure(_reason(error), kind) from error
                 self._wait(_pause(error, attempt))
             except URLError as error:
@@ -92,7 +92,7 @@ class Collector:
         try:
             partial = msgspec.json.decode(data, type=_Answer).partial_success if data.strip() else None
         except msgspec.DecodeError:
-            # Some collectors answer with a text.
+            # Some collectors respond with plain text.
             partial = None
         if partial is not None and str(partial.rejected_spans) not in ("0", ""):
             why = f": {partial.error_message[:_SHOWN]}" if partial.error_message else ""
@@ -106,11 +106,11 @@ class Collector:
 def _url(address: str) -> str:
     try:
         parts = urlsplit(address)
-        has_place = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        has_place = False
-    if not has_place:
-        raise UsageError(f"--to takes the address of a collector, such as http://localhost:4318, not {address!r}")
+        is_valid = False
+    if not is_valid:
+        raise UsageError(f"--to needs the URL of a collector, such as http://localhost:4318, not {address!r}")
     path = parts.path.rstrip("/")
     return urlunsplit((parts.scheme, parts.netloc, path if path.endswith(_PATH) else path + _PATH, parts.query, ""))
 
@@ -120,7 +120,7 @@ def _host(parts: SplitResult) -> str:
 
 
 def _headers(setting: str) -> dict[str, str]:
-    """The headers of every request. Those in the variable are usually secret, so they are never shown."""
+    """Return the headers of every request. Values in the variable are usually secret, so errors never show them."""
     headers = {"Content-Type": "application/json", "User-Agent": f"unspool/{__version__}"}
     for item in setting.split(","):
         name, separator, value = item.partition("=")
@@ -139,6 +139,6 @@ def _reason(error: HTTPError) -> str:
 
 
 def _pause(error: HTTPError, attempt: int) -> float:
-    """As long as the collector asks for, or twice as long as before."""
+    """Return the seconds to wait: as requested by the collector, or twice as long as before."""
     asked = error.headers.get("Retry-After", "")
     return min(float(asked) if asked.isdecimal() else float(2**attempt), _LONGEST_WAIT)

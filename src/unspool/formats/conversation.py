@@ -1,4 +1,4 @@
-"""A context as the turns of a request to a model: whose turn it is, and every call followed by its result."""
+"""Converts a context to the turns of a request to a model: roles alternate, and each call is followed by its result."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..core.session import Context, Session
 from .turns import text_of
 
 UNKNOWN_MODEL = "unknown"
-"""The model of a request, if the log names none."""
+"""The model of a request if it is not in the log."""
 _START = "[The beginning of the conversation is not in the log.]"
 
 
 class EmptyContextError(NotFoundError):
-    """The model has nothing in its context, and a request must have something."""
+    """The context is empty, but a request needs at least one message."""
 
 
 class LeftOut(NamedTuple):
-    """Something of a context that a request cannot have."""
+    """Content of a context that a request cannot contain."""
 
     noun: str
     why: str
@@ -34,31 +34,31 @@ class LeftOut(NamedTuple):
 
 
 class ContextTurn(msgspec.Struct, kw_only=True):
-    """Consecutive messages of one side."""
+    """Consecutive messages of one role."""
 
     role: Literal["user", "assistant"]
     replies: set[int] = set()
-    """The responses that it consists of."""
+    """The responses that it contains, by their `Message.reply`."""
     texts: list[str] = []
     images: list[m.Image] = []
     calls: list[m.ToolCall] = []
     results: list[m.ToolResult] = []
-    """The results of the calls of the turn before it, in their order."""
+    """The results of the previous turn's calls, in the order of the calls."""
 
 
 class Conversation(msgspec.Struct, kw_only=True):
-    """What the model had in its context, in the form in which a provider accepts it."""
+    """The context of the model, in a form that providers accept."""
 
     session: str
     model: str | None
     system: list[str]
     """Instructions to the model."""
     turns: list[ContextTurn]
-    """User and assistant alternate, and the user begins."""
+    """Turns with alternating roles, starting with the user."""
     left_out: list[LeftOut]
-    """What could not be kept."""
+    """Content that had to be left out."""
     recorded: bool
-    """False: the agent replaced a part of the context by something that is not in the log."""
+    """False if the agent replaced a part of the context with something that is not in the log."""
 
     @property
     def tools(self) -> list[str]:
@@ -67,7 +67,7 @@ class Conversation(msgspec.Struct, kw_only=True):
 
 
 def conversation_at(session: Session, index: int | None = None, prompt: str | None = None) -> Conversation:
-    """The context before a message, or now, with another prompt at its end if one is given."""
+    """Return the context before a message, or the current one, followed by `prompt` if it is given."""
     if index is not None and not 0 <= index <= len(session):
         raise UsageError(f"session {session.id} has {len(session)} messages; --at takes 0 to {len(session)}")
     context = session.context_now() if index is None else session.context_at(index)
@@ -82,7 +82,7 @@ def conversation_at(session: Session, index: int | None = None, prompt: str | No
 
 
 class _Builder:
-    """Puts the messages of a context together."""
+    """Builds a conversation from the messages of a context."""
 
     def __init__(self, session: Session, context: Context) -> None:
         self._turns: list[ContextTurn] = []
@@ -102,7 +102,7 @@ class _Builder:
 
     def _add(self, message: m.Message) -> None:
         if message.role == "system":
-            # Only text is addressed to the model; the rest are notes of the agent program to the user.
+            # Only text blocks are for the model. The others are notes of the agent for the user.
             self._system += [block.text for block in message.blocks if isinstance(block, m.Text) and block.text.strip()]
         elif message.role == "user":
             self._add_user(message.blocks)
@@ -131,7 +131,7 @@ class _Builder:
                 turn.texts.append(text)
 
     def add_text(self, role: Literal["user", "assistant"], text: str) -> None:
-        """Add a text at the end."""
+        """Append a text."""
         if text.strip():
             self._turn(role).texts.append(text)
 
@@ -141,12 +141,12 @@ class _Builder:
         return self._turns[-1]
 
     def _turn_of(self, reply: int | None) -> ContextTurn:
-        """The turn of a response, whose parts may have results between them."""
+        """Return the turn of a response, whose parts may be separated by results."""
         for turn in reversed(self._turns[-2:]):
             if turn.role == "assistant" and reply is not None and reply in turn.replies:
                 return turn
         if self._turns and self._turns[-1].role == "assistant" and self._turns[-1].calls:
-            # Another response after calls: their results are between the two.
+            # This is another response after calls, so their results belong between the two.
             self._turns.append(ContextTurn(role="user"))
         turn = self._turn("assistant")
         if reply is not None:
@@ -154,7 +154,7 @@ class _Builder:
         return turn
 
     def finish(self) -> Conversation:
-        """Give every call its result, leave out those that have none, and let the sides alternate."""
+        """Add the result of every call, leave out calls without one, and make the roles alternate."""
         made_up = set(self._context.made_up_results)
         dropped: list[str] = []
         answered: set[str] = set()
@@ -203,7 +203,7 @@ class _Builder:
 
 
 def _append(turns: list[ContextTurn], turn: ContextTurn) -> None:
-    """Add a turn, or join it with the one before if both are of the same side."""
+    """Append a turn, or merge it into the last one if both have the same role."""
     if turns and turns[-1].role == turn.role:
         last = turns[-1]
         last.texts += turn.texts
@@ -215,7 +215,7 @@ def _append(turns: list[ContextTurn], turn: ContextTurn) -> None:
 
 
 class Names:
-    """Names and ids that a provider accepts, the same one for the same original."""
+    """Maps names or ids to unique ones that a provider accepts."""
 
     def __init__(self, most: int, prefix: str) -> None:
         self._most = most
@@ -224,7 +224,7 @@ class Names:
         self._used: set[str] = set()
 
     def __call__(self, original: str) -> str:
-        """The name for an original."""
+        """Return the accepted name of an original."""
         name = self._names.get(original)
         if name is None:
             plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "_-") else "_" for sign in original)

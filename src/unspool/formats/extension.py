@@ -1,4 +1,4 @@
-"""What other formats have no field for: which agent it was, branches, and every event, as lines of the stream form."""
+"""Data that other formats have no fields for: the agent, branches, and all events as lines of the stream format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..core.stream import event_lines
 from .values import to_plain
 
 NAMESPACE = "unspool"
-"""The key under which all of it is found."""
+"""The key of this data in other formats."""
 
 
 class Recorded(NamedTuple):
@@ -25,11 +25,11 @@ class Recorded(NamedTuple):
     """The message at which it happened."""
     event: m.Event
     line: dict[str, Any]
-    """The event as a line of the stream form."""
+    """The event as a line of the stream format."""
 
 
 def recorded_events(session: Session) -> Iterator[Recorded]:
-    """All events, kind by kind, also those of the session that this one was forked from."""
+    """Yield all events by kind, including those inherited from the session that this one was forked from."""
     for index, line in event_lines(session):
         tag, fields = line.__struct_config__.tag, line.__struct_fields__
         plain = {name: to_plain(value) for name in fields if (value := getattr(line, name)) is not False}
@@ -48,7 +48,7 @@ class Extension:
             (self._others if index is None else self._by_message.setdefault(index, [])).append(line)
 
     def facts(self) -> dict[str, Any]:
-        """What the session is."""
+        """Return the facts about the session."""
         info = self._session.info
         kept = {
             "version": __version__, "schema": self._session.schema, "agent": info.agent,
@@ -60,15 +60,15 @@ class Extension:
         return {name: to_plain(value) for name, value in kept.items() if value is not None}
 
     def at(self, indices: list[int]) -> list[dict[str, Any]]:
-        """The events at some messages."""
+        """Return the events at these messages."""
         return [event for index in indices for event in self._by_message.get(index, ())]
 
     def elsewhere(self, shown: set[int]) -> list[dict[str, Any]]:
-        """The events that happened at none of these messages."""
+        """Return the events at none of these messages."""
         rest = [event for index, events in self._by_message.items() if index not in shown for event in events]
         return rest + self._others
 
 
 def without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that have a value."""
+    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None and value is not msgspec.UNSET}

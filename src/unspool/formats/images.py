@@ -1,4 +1,4 @@
-"""Images of a record as addresses."""
+"""URLs and MIME types of images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core import model as m
 
 
 def media_type_of(image: m.Image) -> str | None:
-    """The MIME type, if need be by the name of the file."""
+    """Return the MIME type, guessed from the file name if it is not recorded."""
     if image.media_type:
         return image.media_type.lower()
     if not image.url:
@@ -21,10 +21,10 @@ def media_type_of(image: m.Image) -> str | None:
 
 
 def data_address(image: m.Image) -> str | None:
-    """The image itself as a `data:` address; None if the log does not have its bytes."""
+    """Return the image as a `data:` URL; None if the log does not have its bytes."""
     return f"data:{media_type_of(image) or 'image/png'};base64,{image.data}" if image.data else None
 
 
 def web_address(image: m.Image) -> str | None:
-    """The address of an image that a provider can fetch."""
+    """Return the URL of an image that a provider can fetch; None if there is none."""
     return image.url if image.url and image.url.startswith(("https://", "http://")) else None

@@ -1,7 +1,7 @@
-"""Sessions as a log of Inspect, in its format `.eval`: a ZIP archive with one sample per session.
+"""Exports sessions as an Inspect log in the `.eval` format: a ZIP archive with one sample per session.
 
-Samples are compressed one after the other, so that a file with any number of sessions is written with little memory,
-and `inspect view` reads only the sample that is shown.
+Samples are compressed one at a time, so a file with any number of sessions needs little memory to write, and
+`inspect view` reads only the sample that it shows.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _SUMMARY_FIELDS = (
     "id", "epoch", "input", "target", "metadata", "model_usage", "started_at", "completed_at", "total_time", "uuid",
 )  # fmt: skip
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""The same sessions always make the same archive."""
+"""A fixed date, so that the same sessions always result in the same archive."""
 _UNKNOWN_MODEL = "unknown"
 
 
 class _Sink:
-    """Collects what a ZIP archive writes until it is passed on. It cannot be rewound, as a pipe cannot."""
+    """Collects the output of a ZIP archive until it is taken. Like a pipe, it is not seekable."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
     def write(self, data: bytes) -> int:
-        """Keep some bytes."""
+        """Collect bytes."""
         self._pieces.append(bytes(data))
         return len(data)
 
     def flush(self) -> None:
-        """Nothing: everything is taken as it is."""
+        """Do nothing: there is no buffer."""
 
     def close(self) -> None:
-        """Nothing: there is no file."""
+        """Do nothing: there is no file."""
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Return what was written since the last call."""
         data, self._pieces = b"".join(self._pieces), []
         return data
 
@@ -63,17 +63,17 @@ class InspectLog:
         self._usage: dict[str, Counter[str]] = {}
 
     def begin(self, first: Session | None) -> bytes:
-        """What the log is about, which is where a reader begins."""
+        """Return the start of the archive, with the description of the log."""
         self._spec = _spec(first)
         self._add("_journal/start.json", {"version": LOG_VERSION, "eval": self._spec, "plan": _plan(first)})
         self._plan = _plan(first)
         return self._sink.take()
 
     def session(self, session: Session) -> Iterator[bytes]:
-        """A session as a sample."""
+        """Yield the archive data of a session's sample."""
         name = safe_name(session.id)
         self._ids[name] += 1
-        # A copy of a home directory has the same ids.
+        # Ids are not unique if a home directory was copied.
         id = name if self._ids[name] == 1 else f"{name}-{self._ids[name]}"
         sample = sample_of(session, id)
         data = encode(sample)
@@ -84,7 +84,7 @@ class InspectLog:
         yield self._sink.take()
 
     def end(self) -> bytes:
-        """The summaries, and the head of the log with what is known at the end."""
+        """Return the end of the archive, with the summaries and the header."""
         count = len(self._summaries)
         times = [one["started_at"] for one in self._summaries if "started_at" in one]
         ends = [one["completed_at"] for one in self._summaries if "completed_at" in one]
@@ -113,7 +113,7 @@ class InspectLog:
 
 
 def _spec(first: Session | None) -> dict[str, Any]:
-    """What Inspect calls the task. A log of several sessions is described by the first one."""
+    """Return what Inspect calls the eval spec. A log of several sessions is described by the first one."""
     info = first.info if first is not None else None
     project = info.project.name if info is not None and info.project is not None else None
     return {

@@ -1,4 +1,4 @@
-"""A session as a sample of an Inspect log: the conversation, and everything that happened as events."""
+"""Converts a session to a sample of an Inspect log: the conversation, and everything that happened as events."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .values import arguments_of, to_plain
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ERRORS = {"rejected": "approval", "interrupted": "cancelled", "tool_use_error": "parsing", "error": "unknown"}
-"""How Inspect names the ways in which a call fails."""
+"""Inspect's names for the outcomes of failed calls."""
 _RUNNING = {"response": "generate", "tool": "tool_call", "subagent": "tool_call", "approval": "tool_call"}
 
 
 def time_text(moment: datetime | None) -> str:
-    """A time in UTC, which Inspect requires."""
+    """Format a time in UTC, which Inspect requires."""
     moment = moment or _EPOCH
     try:
         moment = moment.astimezone(UTC)
     except OverflowError:
-        # In the last or first hours that Python knows, and in a zone behind or ahead of UTC.
+        # The time is at the limit of Python's range, and out of range in UTC.
         moment = moment.replace(tzinfo=UTC)
     text: str = to_plain(moment)
     return text
 
 
 def sample_of(session: Session, id: str) -> dict[str, Any]:
-    """The sample."""
+    """Return the sample of a session."""
     info = session.info
     turns = list(turns_of(session))
     pool = _Pool(session)
@@ -63,7 +63,7 @@ def sample_of(session: Session, id: str) -> dict[str, Any]:
 
 
 class _Pool:
-    """The messages of all contexts, each once; a context is ranges of them."""
+    """The messages of all contexts without duplicates. A context is a list of ranges of them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -81,7 +81,7 @@ class _Pool:
         self._ranges: list[tuple[int, int]] = []
 
     def context_before(self, request: int) -> list[tuple[int, int]]:
-        """What the model had when it began to write a response. Ask in the order of the log."""
+        """Return the context of a request, as ranges of messages. Must be called in the order of the log."""
         added = self._growth.added(self._before, request, self._context) if self._before is not None else None
         if added is None:
             self._ranges = []
@@ -101,7 +101,7 @@ class _Pool:
 
 
 def _messages(turn: Turn) -> Iterator[dict[str, Any]]:
-    """A turn as messages: what was said, and the results of its calls."""
+    """Yield the messages of a turn: its content, and the results of its calls."""
     if turn.first.role == "assistant":
         yield _assistant(turn)
     else:
@@ -121,13 +121,13 @@ def _assistant(turn: Turn) -> dict[str, Any]:
         "source": "generate" if turn.is_response else None,
         "tool_calls": calls or None,
         "model": turn.model,
-        "metadata": {NAMESPACE: _place(first, turn.indices)},
+        "metadata": {NAMESPACE: _message_metadata(first, turn.indices)},
     }
     return without_none(message)
 
 
 def _chat_messages(message: m.Message, blocks: list[m.Block], calls: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """One record as messages of Inspect, in which each result is a message."""
+    """Yield a message as messages of Inspect, where each result is a separate message."""
     content = _content(blocks)
     own_calls = [_call(block) for block in blocks if isinstance(block, m.ToolCall)]
     results = [block for block in blocks if isinstance(block, m.ToolResult)]
@@ -135,7 +135,7 @@ def _chat_messages(message: m.Message, blocks: list[m.Block], calls: dict[str, s
         made = {
             "id": str(message.index), "role": message.role, "content": content,
             "tool_calls": own_calls or None if message.role == "assistant" else None,
-            "metadata": {NAMESPACE: _place(message, [message.index])},
+            "metadata": {NAMESPACE: _message_metadata(message, [message.index])},
         }  # fmt: skip
         yield without_none(made)
     for number, result in enumerate(results):
@@ -176,13 +176,13 @@ def _image(image: m.Image) -> dict[str, Any] | None:
     return {"type": "image", "image": address} if address else None
 
 
-def _place(message: m.Message, indices: list[int]) -> dict[str, Any]:
-    place = {
+def _message_metadata(message: m.Message, indices: list[int]) -> dict[str, Any]:
+    metadata = {
         "message_indices": indices, "author": message.author, "branch": message.branch or None,
         "context": message.context if message.context != "live" else None,
         "inherited": True if message.inherited else None,
     }  # fmt: skip
-    return without_none(place)
+    return without_none(metadata)
 
 
 def _call(call: m.ToolCall) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def _seconds(start: datetime | None, end: datetime | None) -> float | None:
 
 
 class _Events:
-    """Everything that happened, in the order of the log."""
+    """Makes the events of a session, in the order of the log."""
 
     def __init__(self, session: Session, turns: list[Turn], pool: _Pool) -> None:
         self._session = session
@@ -247,7 +247,7 @@ class _Events:
             (self._rest if known.message_index is None else self._at.setdefault(known.message_index, [])).append(known)
 
     def all(self) -> Iterator[dict[str, Any]]:
-        """The events: responses, calls, and what the record knows beside them."""
+        """Yield responses, calls and the events of the record."""
         shown: set[int] = set()
         branch_points = {branch.parent_index for branch in self._session.branches if branch.parent_index is not None}
         for turn in self._turns:
@@ -285,7 +285,7 @@ class _Events:
             "tools": [], "tool_choice": "auto", "config": {}, "output": _output(turn),
             "completed": time_text(self._now),
         }  # fmt: skip
-        return self._event("model", fields, _place(turn.first, turn.indices))
+        return self._event("model", fields, _message_metadata(turn.first, turn.indices))
 
     def _tool(self, use: ToolUse) -> dict[str, Any]:
         result = use.result
@@ -299,10 +299,10 @@ class _Events:
         return self._event("tool", fields, {"outcome": use.outcome, "message_index": use.message_index})
 
     def _recorded(self, known: Recorded) -> dict[str, Any]:
-        """An event of the record as the event of Inspect that means the same, or else as information."""
+        """Convert an event of the record to the equivalent event of Inspect, or to an `info` event if there is none."""
         match known.event:
             case m.Rejection() as event:
-                name, fields = "approval", self._refusal(event)
+                name, fields = "approval", self._rejection(event)
             case m.InputChange() as event:
                 call = {"id": event.tool_use_id, "function": event.tool_name, "type": "function"}
                 asked, ran = (arguments_of(each.raw_input) for each in (event.asked, event.ran))
@@ -329,7 +329,7 @@ class _Events:
                 name, fields = "info", {"source": NAMESPACE, "data": known.line}
         return self._event(name, fields, known.line)
 
-    def _refusal(self, event: m.Rejection) -> dict[str, Any]:
+    def _rejection(self, event: m.Rejection) -> dict[str, Any]:
         use = self._uses.get(event.tool_use_id or "")
         action = arguments_of(event.action.raw_input) if event.action is not None else {}
         call = {

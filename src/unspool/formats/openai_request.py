@@ -1,4 +1,4 @@
-"""A context as a request to the Chat Completions API of OpenAI, which many other servers accept, too."""
+"""Exports a context as a request to OpenAI's Chat Completions API, which many other servers support, too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_OUTPUT = "(no output)"
 
 
 def openai_request(conversation: Conversation, model: str | None = None) -> dict[str, Any]:
-    """The body of the request."""
+    """Return the body of the request."""
     messages = OpenAIMessages()
     request: dict[str, Any] = {
         "model": model or conversation.model or UNKNOWN_MODEL,
@@ -27,23 +27,23 @@ def openai_request(conversation: Conversation, model: str | None = None) -> dict
 
 
 def _tool(name: str) -> dict[str, Any]:
-    """A tool that the log only names."""
+    """Declare a tool. The log has only its name, so its parameters are empty."""
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
 
 
 class OpenAIMessages:
-    """Writes turns as messages; ids and names are the same in all of them."""
+    """Converts turns to messages, with consistent ids and names."""
 
     def __init__(self) -> None:
         self._id = Names(_LONGEST_ID, "call")
         self.name = Names(_LONGEST_NAME, "tool")
 
     def system(self, texts: list[str]) -> Iterator[dict[str, Any]]:
-        """The instructions."""
+        """Yield the instructions."""
         return ({"role": "system", "content": text} for text in texts)
 
     def of(self, turns: list[ContextTurn]) -> Iterator[dict[str, Any]]:
-        """The messages of some turns."""
+        """Yield the messages of turns."""
         for turn in turns:
             if turn.role == "assistant":
                 yield self.response("\n\n".join(turn.texts), turn.calls)
@@ -56,7 +56,7 @@ class OpenAIMessages:
                 yield {"role": "user", "content": parts[0]["text"] if only_text else parts}
 
     def response(self, text: str, calls: list[m.ToolCall]) -> dict[str, Any]:
-        """A message of the model."""
+        """Return a message of the model."""
         message: dict[str, Any] = {"role": "assistant"}
         if text or not calls:
             message["content"] = text

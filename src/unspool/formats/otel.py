@@ -1,8 +1,8 @@
-"""Sessions as traces: OpenTelemetry spans by the semantic conventions for generative AI, as lines of OTLP in JSON.
+"""Exports sessions as OpenTelemetry traces: spans of the GenAI semantic conventions, as lines of OTLP/JSON.
 
-A session is a span `invoke_agent`, its responses are spans `chat`, and its calls spans `execute_tool`. Sub-agents are
-part of the trace of their session. Events are span events, and everything without a name in the conventions is in
-attributes that begin with `unspool.`.
+A session is an `invoke_agent` span, its responses are `chat` spans, and its calls are `execute_tool` spans. Sub-agents
+are part of the trace of their session. Events are span events, and everything that has no name in the conventions is
+in attributes that start with `unspool.`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FAILED = ("error", "rejected", "interrupted", "tool_use_error")
 
 
 def trace_lines(session: Session, root: str) -> Iterator[bytes]:
-    """A session as requests to a collector, one per line. `root` is the session that a sub-agent belongs to."""
+    """Yield requests to a collector, one per line. `root` is the session that a sub-agent belongs to."""
     batch: list[bytes] = []
     size = 0
     for span in _Trace(session, root).spans():
@@ -82,7 +82,7 @@ class _Trace:
         self._agent = agent_named(session.agent).info
         self._start = session.info.started_at or session.info.ended_at or _EPOCH
         self._now = self._start
-        """The latest time so far, for messages without one."""
+        """The last known time, for messages without a time."""
         self._shown: set[int] = set()
         self._subagents: dict[str, list[m.Subagent]] = {}
         for agent in session.subagents:
@@ -90,7 +90,7 @@ class _Trace:
                 self._subagents.setdefault(agent.tool_use_id, []).append(agent)
 
     def spans(self) -> Iterator[dict[str, Any]]:
-        """The spans of responses and calls, and that of the session at the end: it has what is in no other."""
+        """Yield the spans of responses and calls, then that of the session, which has everything that is left."""
         inputs: dict[int, list[dict[str, Any]]] = {}
         outputs: list[dict[str, Any]] = []
         prompts: list[dict[str, Any]] = []
@@ -101,8 +101,8 @@ class _Trace:
                 finish = "tool_call" if turn.uses else "stop"
                 outputs = [{"role": "assistant", "parts": shown, "finish_reason": finish}]
                 yield self._chat(turn, began, inputs.pop(turn.branch, []), outputs)
-                for place, use in enumerate(turn.uses):
-                    yield self._tool(turn, place, use)
+                for position, use in enumerate(turn.uses):
+                    yield self._tool(turn, position, use)
                 results = [_response(use.result) for use in turn.uses if use.result is not None and use.result.sent]
                 inputs[turn.branch] = [{"role": "tool", "parts": results}] if results else []
             elif parts := _parts(turn):
@@ -115,7 +115,7 @@ class _Trace:
     # --- times ---
 
     def _began(self, turn: Turn) -> datetime:
-        """When the request for a turn was sent: when the message before it was written."""
+        """Return when the request for a turn was sent: the time of the previous message."""
         parent = turn.first.parent_index
         before = self._session.messages[parent].timestamp if parent is not None else None
         began = before or self._now
@@ -160,7 +160,7 @@ class _Trace:
             "gen_ai.input.messages": encode(inputs).decode() if inputs else None,
             "gen_ai.output.messages": encode(outputs).decode(),
             "unspool.input.is_new_only": True if inputs else None,
-            **self._place(turn, own),
+            **self._message_fields(turn, own),
         }
         name = f"chat {turn.model}" if turn.model else "chat"
         span = self._span(("chat", turn.first.index), name, _CLIENT, began, self._now, fields)
@@ -169,7 +169,7 @@ class _Trace:
         self._shown.update(own)
         return span
 
-    def _tool(self, turn: Turn, place: int, use: ToolUse) -> dict[str, Any]:
+    def _tool(self, turn: Turn, position: int, use: ToolUse) -> dict[str, Any]:
         messages, result = self._session.messages, use.result
         began = messages[use.message_index].timestamp or self._now
         answered = messages[use.result_index] if use.result_index is not None else None
@@ -186,9 +186,9 @@ class _Trace:
             "unspool.outcome": use.outcome,
             "unspool.exit_code": result.exit_code if result is not None else None,
             "unspool.rejected_by": use.rejection.by if use.rejection is not None else None,
-            **self._place(turn, [use.message_index, *indices]),
+            **self._message_fields(turn, [use.message_index, *indices]),
         }
-        own = ("call", turn.first.index, place)
+        own = ("call", turn.first.index, position)
         span = self._span(own, f"execute_tool {use.name}", _INTERNAL, began, max(began, ended), fields)
         span["parentSpanId"] = span_id(self._session.agent, self._session.id)
         span["events"] = self._events(self._extension.at(indices), max(began, ended))
@@ -201,7 +201,7 @@ class _Trace:
         return span
 
     def _link(self, agent: m.Subagent) -> dict[str, Any]:
-        """From a call to the sub-agent that it started."""
+        """Link a call to the sub-agent that it started."""
         fields = {"unspool.session": agent.session, "unspool.subagent.type": agent.agent_type}
         return {
             "traceId": self._trace,
@@ -219,7 +219,7 @@ class _Trace:
             "gen_ai.agent.name": self._agent.title,
         }
 
-    def _place(self, turn: Turn, indices: list[int]) -> dict[str, Any]:
+    def _message_fields(self, turn: Turn, indices: list[int]) -> dict[str, Any]:
         first = turn.first
         return {
             "unspool.message_indices": encode(indices).decode(),
@@ -242,7 +242,7 @@ class _Trace:
         }
 
     def _events(self, events: list[dict[str, Any]], otherwise: datetime) -> list[dict[str, Any]]:
-        """Span events, with the fields of the event as attributes."""
+        """Make span events, with the fields of the event as attributes."""
         made = []
         for event in events:
             tag = event["type"]
@@ -258,7 +258,7 @@ class _Trace:
 
 
 def _first_texts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The texts of the first messages, as many as fit in an attribute."""
+    """Return the texts of the first messages, as many as fit into an attribute."""
     found, size = [], 0
     for message in messages:
         parts = [part for part in message["parts"] if part["type"] == "text"]
@@ -280,7 +280,7 @@ def _usage(usage: m.Usage) -> dict[str, Any]:
 
 
 def _parts(turn: Turn) -> list[dict[str, Any]]:
-    """The content of a turn as parts of a message."""
+    """Return the content of a turn as parts of a message."""
     return [part for block in turn.blocks if (part := _part(block)) is not None]
 
 

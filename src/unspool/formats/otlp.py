@@ -1,4 +1,4 @@
-"""OTLP in JSON: attributes, ids and times as the protocol encodes them."""
+"""Encodes attributes, ids and times for OTLP/JSON."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = 2**64 - 1
 _LARGEST = 2**63
 LONGEST_TEXT = 1 << 20
-"""Characters of one text in a span. Collectors refuse requests of more than a few mebibytes."""
+"""The maximum length of one text in a span. Collectors refuse requests of more than a few mebibytes."""
 
 
 def trace_id(name: str) -> str:
-    """16 bytes in hexadecimal, always the same for a name, so that sending a trace again adds nothing."""
+    """Return 16 bytes in hexadecimal. The same name has the same id, so sending a trace again adds nothing."""
     return hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=16, person=b"unspool-trace").hexdigest()
 
 
 def span_id(*parts: object) -> str:
-    """8 bytes in hexadecimal, always the same for the same parts."""
+    """Return 8 bytes in hexadecimal. The same parts have the same id."""
     name = "\0".join(map(str, parts))
     return hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8, person=b"unspool-span").hexdigest()
 
 
 def nanoseconds(moment: datetime) -> str:
-    """A time as the protocol has it: unsigned, so nothing before 1970 and after 2554."""
-    # Not by way of a float, which would change the microseconds.
+    """Return a time in nanoseconds. The number is unsigned, so times are limited to the years 1970 to 2554."""
+    # A float would not be exact to the microsecond.
     count = (moment - _EPOCH) // timedelta(microseconds=1) * 1_000
     return str(min(max(count, 0), _LATEST))
 
 
 def attributes(fields: dict[str, Any]) -> list[dict[str, Any]]:
-    """Attributes of a span or event. What has no value is left out, and what is no plain value is written as JSON."""
+    """Encode the attributes of a span or event. None is left out, and complex values are written as JSON."""
     return [{"key": name, "value": _value(value)} for name, value in fields.items() if value is not None]
 
 
@@ -51,14 +51,14 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 def clipped(text: str) -> str:
-    """A text that fits in a request, with the number of characters that were cut."""
+    """Shorten a text to the limit, and add the number of characters that were left out."""
     if len(text) <= LONGEST_TEXT:
         return text
     return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters were left out]"
 
 
 def clipped_values(value: Any) -> Any:
-    """The same for all texts in plain values."""
+    """Shorten all texts in a plain value."""
     if isinstance(value, str):
         return clipped(value)
     if isinstance(value, dict):

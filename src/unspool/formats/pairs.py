@@ -1,4 +1,4 @@
-"""Preference data: an action that was rejected, why, and the action that was accepted after it."""
+"""Preference data: rejected actions with the reason, and the actions that were accepted after them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .turns import Turn, turns_of
 Match = Literal["same_target", "same_kind", "next_action"]
 _CONFIDENCE: dict[Match, float] = {"same_target": 1.0, "same_kind": 0.8, "next_action": 0.5}
 _AFTER_PROMPT = 0.75
-"""A prompt between the two may as well be about something else."""
+"""The factor for a prompt between the two actions, which may be about something else."""
 _MATCHES: tuple[Match, ...] = ("same_target", "same_kind", "next_action")
 
 
 class PairFunction(msgspec.Struct):
-    """What a call calls."""
+    """The function of a call."""
 
     name: str
     arguments: str
-    """JSON in a string, as the Chat Completions API has it."""
+    """JSON in a string, as in the Chat Completions API."""
 
 
 class PairCall(msgspec.Struct):
@@ -39,36 +39,36 @@ class PairCall(msgspec.Struct):
 
 
 class PairMessage(msgspec.Struct, omit_defaults=True):
-    """A message, as the Chat Completions API has it."""
+    """A message, as in the Chat Completions API."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
-    """A text, or parts with texts and images."""
+    """Text, or a list of text and image parts."""
     tool_calls: list[PairCall] = []
     tool_call_id: str | None = None
 
 
 class PreferencePair(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A rejected action and the accepted one that followed, with what the model had in its context."""
+    """A rejected action and the accepted one that followed, with the context of the model."""
 
     prompt: list[PairMessage]
     """The context in which the model proposed the rejected action."""
     chosen: list[PairMessage]
-    """The action that was accepted, with what the model wrote beside it."""
+    """The accepted action, with the model's text in the same response."""
     rejected: list[PairMessage]
-    """The action that was rejected, with what the model wrote beside it."""
+    """The rejected action, with the model's text in the same response."""
     reason: str | None = None
     """The reason that was given for the rejection."""
     next_prompt: str | None = None
-    """What the user typed between the two; often the reason, in other words."""
+    """The user's prompt between the two actions, which often explains the rejection."""
     rejected_by: m.RejectedBy
     rejection_type: m.RejectionType
     match: Match
-    """How alike the two are: about the same file, of the same kind, or merely the next action."""
+    """How similar the actions are: about the same file, of the same kind, or only consecutive."""
     confidence: float
-    """How certain it is that one was preferred to the other, from 0 to 1."""
+    """The confidence that one was preferred to the other, from 0 to 1."""
     recorded: bool = True
-    """False: a part of the context is not in the log."""
+    """False if a part of the context is not in the log."""
     agent: str
     session: str
     project: str | None = None
@@ -89,7 +89,7 @@ class _Candidate(NamedTuple):
 
 
 def pairs_of(session: Session, takes: Callable[[m.Rejection], bool] = lambda _: True) -> Iterator[PreferencePair]:
-    """The pairs of a session. A rejection that no other action followed makes none."""
+    """Yield the pairs of a session. A rejection without a later action has no pair."""
     rejected = [use for use in session.tool_calls() if use.rejection is not None and takes(use.rejection)]
     if rejected:
         finder = _Finder(session)
@@ -100,7 +100,7 @@ def pairs_of(session: Session, takes: Callable[[m.Rejection], bool] = lambda _: 
 
 
 class _Finder:
-    """Finds what was accepted after a rejection."""
+    """Finds the accepted action after a rejection."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -111,7 +111,7 @@ class _Finder:
             self._uses.setdefault(use.message_index, []).append(use)
 
     def pair(self, use: ToolUse) -> PreferencePair | None:
-        """The pair for a rejected call."""
+        """Return the pair for a rejected call, if there is one."""
         rejection = use.rejection
         assert rejection is not None
         following, prompt = self._following(use, rejection)
@@ -151,9 +151,10 @@ class _Finder:
         return write.response(turn.text, [use.call])
 
     def _following(self, use: ToolUse, rejection: m.Rejection) -> tuple[list[ToolUse], str | None]:
-        """The calls after a rejection until the user turns to something else, and what the user typed at first.
+        """Return the calls that respond to a rejection, and the user's prompt among them, if any.
 
-        A prompt after a rejection without a reason says what to do instead.
+        The calls end at the next prompt. If the rejection has no reason, the first prompt is taken as the reason, and
+        the calls end at the second one.
         """
         start = max(rejection.message_index, use.message_index)
         branch = self._session.messages[start].branch
@@ -170,13 +171,13 @@ class _Finder:
         return found, prompts[0] if prompts else None
 
     def _best(self, use: ToolUse, following: list[ToolUse]) -> _Candidate | None:
-        """The most similar of the accepted actions; of equally similar ones, the first."""
+        """Return the first of the most similar accepted actions, if any."""
         best: _Candidate | None = None
         for other in following:
             if other.outcome not in ("ok", "error"):
                 continue
             if other.name == use.name and other.input == use.input:
-                # The same was accepted in the end, so nothing was preferred to it.
+                # The same action was accepted later, so no other one was preferred to it.
                 return None
             match = self._match(use, other)
             if best is None or _MATCHES.index(match) < _MATCHES.index(best.match):

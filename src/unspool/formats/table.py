@@ -1,4 +1,4 @@
-"""The table of formats. The command line, the pages and the documentation derive from it."""
+"""The table of formats, from which the command line, the pages and the documentation are derived."""
 
 from __future__ import annotations
 
@@ -16,73 +16,73 @@ if TYPE_CHECKING:
 
 
 class Options(msgspec.Struct, kw_only=True, frozen=True):
-    """What can be chosen about an export."""
+    """The options of an export."""
 
     at: int | None = None
-    """Requests: the message before which the context is taken; None: now."""
+    """Requests: export the context before this message; None for the current one."""
     prompt: str | None = None
     """Requests: a prompt to add."""
     model: str | None = None
-    """Requests: another model."""
+    """Requests: replaces the model."""
     root_of: Callable[[Session], str] = lambda session: session.info.parent or session.id
-    """Traces: the session that a sub-agent belongs to."""
+    """Traces: returns the session that a sub-agent belongs to."""
     left_out: Callable[[LeftOut], None] = lambda _: None
-    """Requests: called with what could not be kept."""
+    """Requests: called for content that had to be left out."""
 
 
 class Writer(Protocol):
-    """Writes one file, with one session or several."""
+    """Writes a file with one or more sessions."""
 
     def begin(self, first: Session | None) -> bytes:
-        """What comes before the first session."""
+        """Return the data before the first session."""
         ...
 
     def session(self, session: Session) -> Iterator[bytes]:
-        """A session."""
+        """Yield the data of a session."""
         ...
 
     def end(self) -> bytes:
-        """What comes after the last session."""
+        """Return the data after the last session."""
         ...
 
 
 class Format(msgspec.Struct, kw_only=True, frozen=True):
-    """A format."""
+    """A file format for export."""
 
     name: str
-    """Its name on the command line."""
+    """The name on the command line."""
     title: str
-    """What it is called."""
+    """The name for people."""
     version: str
     """The version of the format that is written."""
     about: str
-    """What it is for, in a few words."""
+    """The purpose in a few words."""
     suffix: str
     media_type: str
     open: Callable[[Options], Writer]
     """Starts a file."""
     is_request: bool = False
-    """It has the context at one point, not the whole session."""
+    """Whether it contains the context at one point, not the whole session."""
     is_binary: bool = False
-    """It is not text."""
+    """Whether it is a binary format."""
 
 
 class _Lines:
-    """A file with one document per line, so that several sessions can be in it."""
+    """Writes one document per line, so that a file can contain several sessions."""
 
     def __init__(self, lines: Callable[[Session], Iterator[bytes]]) -> None:
         self.session = lines
 
     def begin(self, first: Session | None) -> bytes:  # noqa: ARG002
-        """Nothing."""
+        """Return nothing."""
         return b""
 
     def end(self) -> bytes:
-        """Nothing."""
+        """Return nothing."""
         return b""
 
 
-# The modules are loaded when they are used: most commands write none of these formats.
+# The modules are imported on demand: most commands write none of these formats.
 
 
 def _atif(_: Options) -> Writer:
@@ -152,7 +152,7 @@ FORMATS = (
 
 
 def find_format(name: str) -> Format:
-    """The format with a name."""
+    """Return the format with this name; raises UsageError."""
     for each in FORMATS:
         if each.name == name:
             return each

@@ -1,4 +1,4 @@
-"""A session as turns: each response of the model with its calls and their results, and each other message."""
+"""Splits a session into turns: each response of the model with its calls and results, and each other message."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ..core.session import Session, ToolUse
 
 
 class Turn(msgspec.Struct, kw_only=True, dict=True):
-    """A response of the model, or another message. Results are part of the turn that has their call."""
+    """A response of the model, or another message. A result belongs to the turn of its call."""
 
     messages: list[m.Message]
     """The messages of the response, or the one message."""
     blocks: list[m.Block]
-    """What is in these messages, without results that belong to another turn."""
+    """The blocks of these messages, without results of other turns' calls."""
     uses: list[ToolUse]
     """The calls of the turn, with their results."""
 
     @property
     def first(self) -> m.Message:
-        """Its first message."""
+        """The first message."""
         return self.messages[0]
 
     @property
     def branch(self) -> int:
-        """The branch it is on."""
+        """The branch that it is on."""
         return self.first.branch
 
     @cached_property
     def indices(self) -> list[int]:
-        """Its messages, and those that hold the results of its calls."""
+        """The indices of its messages and of the messages with the results of its calls."""
         results = (use.result_index for use in self.uses if use.result_index is not None)
         return sorted({*(message.index for message in self.messages), *results})
 
@@ -45,7 +45,7 @@ class Turn(msgspec.Struct, kw_only=True, dict=True):
 
     @property
     def timestamp(self) -> datetime | None:
-        """When it was complete, apart from the results of its calls."""
+        """The time of the last message, not counting the results of its calls."""
         return next((each.timestamp for each in reversed(self.messages) if each.timestamp is not None), None)
 
     @property
@@ -60,7 +60,7 @@ class Turn(msgspec.Struct, kw_only=True, dict=True):
 
     @property
     def text(self) -> str:
-        """Everything that can be read as text."""
+        """All text, without calls, results and reasoning."""
         return "\n\n".join(filter(None, map(text_of, self.blocks)))
 
     @property
@@ -75,7 +75,7 @@ class Turn(msgspec.Struct, kw_only=True, dict=True):
 
 
 def text_of(block: m.Block) -> str | None:
-    """The text of a block that is part of the conversation; None for calls, results, reasoning and images."""
+    """Return the text of a block; None for calls, results, reasoning and images."""
     match block:
         case m.Text(text=text) | m.Attachment(text=text) | m.CompactionMark(summary=text):
             return text
@@ -86,7 +86,7 @@ def text_of(block: m.Block) -> str | None:
 
 
 def turns_of(session: Session) -> Iterator[Turn]:
-    """The turns of all branches, in the order of the log."""
+    """Yield the turns of all branches, in the order of the log."""
     uses: dict[int, list[ToolUse]] = {}
     taken: set[int] = set()
     for use in session.tool_calls():
@@ -109,6 +109,6 @@ def turns_of(session: Session) -> Iterator[Turn]:
 
 
 def prompt_tokens(usage: m.Usage) -> int | None:
-    """All input tokens, whether or not they came from the cache."""
+    """Return the number of all input tokens, cached or not."""
     counts = [count for count in (usage.input, usage.cache_read, usage.cache_write) if count is not None]
     return sum(counts) if counts else None

@@ -1,4 +1,4 @@
-"""Values of a record as JSON that every reader of another format accepts."""
+"""Converts values of a record to JSON that the readers of other formats accept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.convert import enc_hook
 from ..io.decode import decode_any
 
 _DEEPEST = 48
-"""Parsers of JSON give up between 64 and 1,000 levels; the formats add a few of their own."""
+"""The maximum nesting: JSON parsers fail at 64 to 1,000 levels, and the formats add a few of their own."""
 _LARGEST = 2**63
 """Larger numbers are written as text: most languages have no type for them."""
 _encoder = msgspec.json.Encoder()
@@ -21,12 +21,12 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        # Half of a surrogate pair, which JSON in UTF-8 cannot express.
+        # A lone surrogate, which UTF-8 cannot represent.
         return _encoder.encode(_valid_text(value))
 
 
 def decoded(raw: msgspec.Raw) -> Any:
-    """Decode JSON of a record; text if it is no JSON that can be decoded."""
+    """Decode JSON of a record. Returns text if it cannot be decoded."""
     data = bytes(raw)
     value = decode_any(data)
     if value is None and data.strip() != b"null":
@@ -35,18 +35,18 @@ def decoded(raw: msgspec.Raw) -> Any:
 
 
 def arguments_of(raw: msgspec.Raw) -> dict[str, Any]:
-    """The input of a call as an object, which the formats require. Other inputs become its field `input`."""
+    """Return the input of a call as an object, which the formats require. Other values become its field `input`."""
     value = decoded(raw)
     return value if isinstance(value, dict) else {"input": value}
 
 
 def to_plain(value: Any) -> Any:
-    """A Struct of the record as plain values."""
+    """Convert a Struct of the record to plain values."""
     return portable(msgspec.to_builtins(value, enc_hook=_enc_hook))
 
 
 def portable(value: Any, depth: int = 0) -> Any:
-    """A copy without numbers of more than 64 bits and without very deep nesting, both of which become text."""
+    """Copy a value, with numbers of more than 64 bits and deeply nested values replaced by text."""
     if isinstance(value, str | bool | None | float):
         return value
     if isinstance(value, int):

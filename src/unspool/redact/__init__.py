@@ -1,7 +1,7 @@
-"""Takes secrets, and on request personal data, out of everything that leaves the machine.
+"""Finds secrets, and optionally personal data, and makes copies without them.
 
-Nothing here changes the store, the archive or the agents' files: `Redactor` makes redacted copies of texts, of JSON and
-of whole sessions.
+Nothing here changes the store, the archive or the agents' files: `Redactor` makes redacted copies of text, JSON and
+whole sessions.
 """
 
 from .detect import Secret, find_secrets

@@ -17,25 +17,25 @@ from .kinds import GENERIC, GIVEN, KINDS
 from .shapes import BEFORE, SecretKind
 
 _MEMORY = 64 << 20
-"""For the automaton of all patterns; with less, RE2 falls back to a slower way."""
+"""The memory limit for the automaton of all triggers. With less, RE2 uses a slower algorithm."""
 _LONGEST_TRIGGER = 256
 _LEAST_ENTROPY = 2.8
-"""In bits per character: words have fewer."""
+"""The minimum entropy of a secret in bits per character. Words have less."""
 _LEAST_LENGTH = 8
 _LEAST_OF_PASSWORD = 2.0
 _SHORTEST_PASSWORD = 6
 _LONG = 16
-"""A value of this length is hardly ever a word."""
+"""Values of at least this length are rarely words."""
 _CASE_CHANGES = 0.25
-"""Random letters change their case at every second letter, words in camel case at every fifth or less."""
+"""The minimum rate of case changes: every second letter in random text, at most every fifth in camel case."""
 _MADE_UP = re.compile(
     rb"(?i)x{4,}|\*{3,}|\.{3}|^<|^\$|^%[a-z(]|^\{|\$\{|\{\{|example|placeholder|redacted|changeme|change_me|your[_-]|my[_-]?secret|"
     rb"dummy|sample|(?:^|[^a-z0-9])(?:fake|foo|bar|none|null|undefined|true|false|string|todo)(?:$|[^a-z0-9])|"
     rb"^(.)\1+$"
 )
-"""What people write instead of a secret."""
+"""Placeholders that people write instead of a secret."""
 _SEQUENCE = re.compile(rb"(?i)012345|123456789|abcdef0|deadbeef")
-"""The same, but also in tokens that somebody typed to try something: those are replaced."""
+"""Typed sequences. They rule out values that should look random, but tokens with them are still redacted."""
 _CODE = re.compile(
     rb"^(?:os\.|process\.|self\.|this\.|env\.|config\.|settings\.|args\.|import|await|new |return|function|request\.)|"
     rb"^[a-zA-Z_]+(?:\.[a-zA-Z_]+)+$|^\./|^~/|^/(?:[a-z._-]+/)*[a-z._-]*$|"
@@ -45,14 +45,14 @@ _CODE = re.compile(
 )
 """References, paths, constants, numbers and names, which are not secrets."""
 _SIGNS = re.compile(rb"[!@#$%^&*+=?~]")
-"""What people put into passwords, and programmers not into names."""
+"""Characters that occur in passwords but not in the names of variables."""
 _TURNS = re.compile(rb"[a-zA-Z](?=[0-9])|[0-9](?=[a-zA-Z])")
 _LEAST_TURNS = 4
 _WELL_KNOWN = frozenset(
     b"password pass passwd postgres root admin secret test tests testing user username guest mysql token pwd "
     b"mypassword postgresql minioadmin rabbitmq redis mongo example local dev".split()
 )
-"""Passwords of databases that are only reached from the same machine, and of instructions."""
+"""Passwords of local databases and of tutorials."""
 
 RULES = hashlib.blake2b(
     repr(
@@ -69,7 +69,7 @@ RULES = hashlib.blake2b(
     ).encode(),
     digest_size=4,
 ).hexdigest()
-"""Differs between versions that may find different secrets."""
+"""Identifies the rules: it is different in versions that may find different secrets."""
 
 
 class Secret(NamedTuple):
@@ -82,13 +82,13 @@ class Secret(NamedTuple):
 
 @cache
 def _pattern(kind: SecretKind) -> re.Pattern[bytes]:
-    """Compiled when it is first needed, which most are not."""
+    """Compile the pattern of a kind. Most patterns are never needed."""
     return re.compile(kind.pattern.encode())
 
 
 @cache
 def _which() -> re2.Set:
-    """Finds the kinds whose trigger fits at the beginning of some data."""
+    """Return a matcher for the kinds whose trigger matches at the beginning of data."""
     triggers = re2.Set.MatchSet(_options())
     for kind in KINDS:
         triggers.Add(kind.trigger.encode())
@@ -97,13 +97,13 @@ def _which() -> re2.Set:
 
 
 def _kinds_at(data: bytes, start: int) -> list[SecretKind]:
-    """The kinds whose trigger fits, the first first."""
+    """Return the kinds whose trigger matches at this position, in the order of `KINDS`."""
     return [KINDS[number] for number in sorted(_which().Match(data[start : start + _LONGEST_TRIGGER]) or ())]
 
 
 @cache
 def _infixes() -> tuple[re.Pattern[bytes], list[SecretKind]]:
-    """The kinds that are not recognised by their beginning, and what all of their triggers match."""
+    """Return a pattern of all triggers that are inside of a token, and their kinds."""
     found = [kind for kind in KINDS if kind.before]
     return re.compile("|".join(f"(?:{kind.trigger})" for kind in found).encode()), found
 
@@ -112,17 +112,17 @@ def _options() -> re2.Options:
     options = re2.Options()
     options.max_mem = _MEMORY
     options.never_capture = True
-    # Bytes, as in the patterns: a token may follow any character.
+    # Match bytes, as the patterns do: a token may follow any character.
     options.encoding = re2.Options.Encoding.LATIN1
     return options
 
 
 @cache
 def _any() -> re2._Regexp[bytes]:
-    """Finds all triggers.
+    """Return a pattern that matches the triggers of all kinds.
 
-    RE2 makes the states of the automaton while it reads. It has far fewer if what many triggers begin or end with is
-    written once.
+    RE2 creates the states of its automaton while it reads. There are far fewer if common prefixes and suffixes of
+    triggers are factored out.
     """
     triggers = list(dict.fromkeys(kind.trigger for kind in KINDS))
     tokens = [trigger.removeprefix(BEFORE) for trigger in triggers if trigger.startswith(BEFORE)]
@@ -137,25 +137,26 @@ def _either(patterns: list[str]) -> str:
 
 
 def may_contain_secrets(texts: Sequence[bytes]) -> list[bool]:
-    """Which of some texts have anything that looks like a secret at first sight.
+    """Return for each text whether it has a trigger, and so may contain a secret.
 
-    They are searched together, which costs less than one by one if they are short.
+    Texts are searched together, which is faster than one at a time if they are short.
     """
     found = [False] * len(texts)
     data, search = b"\n".join(texts), _any().search
     ends = list(accumulate(len(text) + 1 for text in texts))
     position = 0
     while match := search(data, position):
-        # It may reach into the next text, and be none in either of them.
+        # The match may extend into the next text, so both are marked.
         first, last = bisect_right(ends, match.start()), bisect_left(ends, match.end())
         found[first : last + 1] = [True] * (last + 1 - first)
-        # What is before a token may be the end of the text before. No trigger is as short as that.
+        # Continue at the separator, because the character before a token may be part of the match. No trigger is that
+        # short, so the search advances.
         position = ends[last] - 1
     return found
 
 
 def find_secrets(data: bytes) -> list[Secret]:
-    """The secrets in text (UTF-8) or JSON, in order. They do not overlap."""
+    """Return the secrets in text (UTF-8) or JSON in order, without overlaps."""
     found: list[Secret] = []
     search, position = _any().search, 0
     while match := search(data, position):
@@ -166,7 +167,7 @@ def find_secrets(data: bytes) -> list[Secret]:
 
 
 def _examined(data: bytes, start: int, after: int) -> tuple[Secret | None, int]:
-    """The secret at a trigger, and where to continue."""
+    """Return the secret at a trigger, if any, and the position to continue from."""
     for kind in _kinds_at(data, start):
         match = _match(kind, data, start, after)
         if match is None:
@@ -191,13 +192,13 @@ def _match(kind: SecretKind, data: bytes, start: int, after: int) -> re.Match[by
     pattern = _pattern(kind)
     if not kind.before:
         return pattern.match(data, start)
-    # The token may begin before the trigger, but not before the secret that was found last.
+    # The token may start before the trigger, but not before the end of the previous secret.
     match = pattern.search(data, max(after, start - kind.before), start + kind.before + 128)
     return match if match is not None and match.start() <= start else None
 
 
 def _more_exact(data: bytes, begin: int) -> Secret | None:
-    """The secret of a specific kind that begins where a generic one would."""
+    """Return the secret of a specific kind that starts where a generic one was found, if any."""
     trigger, infixes = _infixes()
     more = infixes if trigger.search(data, begin, begin + _LONGEST_TRIGGER) is not None else ()
     for kind in chain(_kinds_at(data, max(0, begin - 1)), _kinds_at(data, begin), more):
@@ -210,7 +211,7 @@ def _more_exact(data: bytes, begin: int) -> Secret | None:
 
 
 def _trailing(value: bytes) -> int:
-    """How many characters at the end belong to the sentence around a value."""
+    """Return the number of trailing characters that are punctuation of the surrounding sentence."""
     return len(value) - len(value.rstrip(b".:!?"))
 
 
@@ -219,7 +220,7 @@ def _is_made_up(value: bytes) -> bool:
 
 
 def is_random(value: bytes, kind: str = "secret") -> bool:
-    """Whether a value looks as if a machine, or a person who chose a password, had made it up."""
+    """Return whether a value looks like a generated secret or, for passwords, like one that a person chose."""
     is_password = kind == "password"
     if len(value) < (_SHORTEST_PASSWORD if is_password else _LEAST_LENGTH) or _is_made_up(value):
         return False
@@ -238,14 +239,14 @@ def is_random(value: bytes, kind: str = "secret") -> bool:
 
 
 def _has_classes(value: bytes) -> bool:
-    """Whether a short value mixes letters, digits and signs, or upper and lower case."""
+    """Return whether a value has at least three of: lower case, upper case, digits, other characters."""
     text = value.decode("utf-8", "replace")
     classes = (str.islower, str.isupper, str.isdigit, lambda char: not char.isalnum())
     return sum(any(map(has, text)) for has in classes) >= 3
 
 
 def _is_mixed(value: bytes) -> bool:
-    """Whether letters and digits take turns, as they do not in names with a number."""
+    """Return whether letters and digits alternate often, unlike in names with a number."""
     return len(_TURNS.findall(value)) >= _LEAST_TURNS
 
 
@@ -256,7 +257,7 @@ def _case_changes(value: bytes) -> float:
 
 
 def entropy(value: bytes) -> float:
-    """Shannon's entropy, in bits per byte."""
+    """Return the Shannon entropy in bits per byte."""
     total = len(value)
     counts = (value.count(byte) for byte in set(value))
     return -sum(count / total * log2(count / total) for count in counts)

@@ -1,4 +1,4 @@
-"""What is found in a session, and where, without the values."""
+"""Lists the secrets in a session and their messages, without the values."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Finding(msgspec.Struct, kw_only=True):
-    """One value that would be redacted."""
+    """A value that would be redacted."""
 
     kind: str
     placeholder: str
     count: int = 0
-    """In how many places of the messages it is."""
+    """How many times it occurs in messages."""
     messages: list[int] = []
-    """The messages that have it; none if it is only in what is known about the session as a whole, such as its
-    title."""
+    """The indices of messages that contain it; empty if it is only in the session info, such as the title."""
 
 
 def find_in_session(session: Session, redactor: Redactor) -> list[Finding]:
-    """Everything that would be redacted in a session, in the order in which it first occurs."""
+    """Return everything that would be redacted in a session, in the order of the first occurrence."""
     found: dict[str, Finding] = {}
-    # The title comes before the messages it was taken from.
+    # The session info, such as the title, comes before the messages.
     for placeholder, kind in redactor.occurrences(_encode(msgspec.structs.replace(session, messages=[]))):
         found.setdefault(placeholder, Finding(kind=kind, placeholder=placeholder))
     for message in session.messages:
@@ -44,13 +43,13 @@ def find_in_session(session: Session, redactor: Redactor) -> list[Finding]:
 
 
 def describe_contained(findings: Iterable[Finding]) -> str:
-    """How many secrets are in something that was not redacted; empty if there are none."""
+    """Return a sentence with the number of secrets that were not redacted; empty if there are none."""
     kinds = [one.kind for one in findings]
     return f"This contains {counted(len(kinds), 'secret')}, not redacted ({_listed(kinds)})." if kinds else ""
 
 
 def describe_redacted(findings: Iterable[Finding]) -> str:
-    """How many values were replaced; empty if there are none."""
+    """Return a sentence with the number of values that were replaced; empty if there are none."""
     kinds = [one.kind for one in findings]
     were = "was" if len(kinds) == 1 else "were"
     return f"{counted(len(kinds), 'value')} {were} replaced with placeholders ({_listed(kinds)})." if kinds else ""

@@ -1,4 +1,4 @@
-"""The kinds of secrets: tokens, and values in places where secrets are."""
+"""All kinds of secrets: tokens, and values that are recognised by the text around them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from .shapes import BEFORE, SLASH, WORD, SecretKind
 from .tokens import TOKENS
 
 _QUOTES = r"""\\*["'`]?"""
-"""A quotation mark, in JSON perhaps inside a string."""
+"""An optional quotation mark, which is escaped inside a JSON string."""
 _GAP = r"(?:\s|\\+[nrt])*"
 _IN_VALUE = rf"{SLASH}|\\+u(?!00[01])[0-9A-Fa-f]{{4}}"
-"""Escapes that belong to a value."""
+"""Escapes that are part of a value."""
 _VALUE = rf"""(?:[^\s"'\\,;<>(){{}}\[\]`|&]|{_IN_VALUE})"""
 _QUOTED = rf"""(?:[^\s"'\\`]|{_IN_VALUE})"""
 _SUFFIX = (
@@ -22,7 +22,7 @@ _PASSWORDS = (
     r"passwort|kennwort|contrase(?:ñ|\\+u00f1|n)a|senha|mot de passe|wachtwoord|пароль|"
     r"(?:密|\\+u5bc6)(?:码|碼|\\+u7801)|パスワード"
 )
-"""In the languages of many people, as they write it into notes and prompts."""
+"""Names of passwords in several languages, as people write them in notes and prompts."""
 _KEYS = (
     r"secrets?|tokens?|credentials?|(?:access|auth)[_-]?code|(?:api|access|auth|secret|private|account|shared|master|"
     r"encryption|license|app|consumer|client|subscription|storage|write|ingestion|server|merchant|deploy|"
@@ -34,13 +34,13 @@ _ASSIGNED = (
     rf"|{_GAP},?{_GAP}{_QUOTES}value{_QUOTES}\s*[:=]\s*{_QUOTES}|\(\s*\\*[\"'`]|\s(?:is|was|ist|es|est):?\s{_QUOTES}"
     rf"|\s*\{{[^{{}}]{{0,200}}?(?:default|value)\s*=\s*\\*[\"']|\s*,\s*\\*[\"'`])"
 )
-"""What is between the name of a secret and its value."""
+"""The text between the name of a secret and its value."""
 GIVEN = (
     r"""\\*["'`]?\]?(?:\s*(?:(?:=>|:=|={1,3}|:|\|{1,2}|│|\\+u2502|\\+t)\s*\\*["'`]|={1,3}\s*[^\s=]|(?:[:>]|│|\\+u2502|\|\s|\\+t)\s*[0-9]*"""
     r"""[^0-9\s"'\\,;<>(){}\[\]`&])|[\s,\\nrt]*["']?value|\(\s*\\*["'`]|\s(?:is|was|ist|es|est):?\s"""
     r"""|["']\s*(?:\{|,\s*\\*["'`]))"""
 )
-"""The same, but not the numbers in JSON, which count tokens."""
+"""The same for triggers, but without numbers in JSON, which are usually counts of tokens."""
 
 
 _COMMANDS = (
@@ -92,11 +92,11 @@ _NO_KEY = "".join(
         "block",
     )
 )
-"""Words before `key` with which it names something, and opens nothing."""
+"""Words before `key` that make it an identifier instead of a secret."""
 
 
 def _named(name: str, names: str) -> SecretKind:
-    """A value with a name such as `password`, as it is assigned in all kinds of files and languages."""
+    """Define a value with a name such as `password`, as assigned in many file formats and languages."""
     value = rf"""((?<=["'`]){_QUOTED}{{6,512}}(?=\\*["'`])|{_VALUE}{{6,512}})"""
     return SecretKind(
         name, rf"(?i:{names}){_SUFFIX_ANY}{GIVEN}", rf"(?i:{names}){_SUFFIX_ANY}{_ASSIGNED}{value}", is_certain=False
@@ -250,6 +250,6 @@ PLACES = (
 )  # fmt: skip
 
 KINDS = (*TOKENS, *PLACES)
-"""All kinds. Of two that begin at the same place, the first counts."""
+"""All kinds. If two match at the same position, the first one is used."""
 GENERIC = frozenset({"password", "secret", "bearer-token", "authorization", "api-key", "cookie"})
-"""Kinds that say where a secret is, not what it is: another kind that fits the same value is more exact."""
+"""Kinds that are recognised by the text around the value. A specific kind that matches the same value is preferred."""

@@ -1,4 +1,4 @@
-"""Personal data in text and JSON: names of users and hosts, home directories and e-mail addresses."""
+"""Finds personal data in text and JSON: names of users and hosts, home directories and e-mail addresses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator
 from .detect import Secret
 
 _HOME = re.compile(rb"(?:/(?:home|Users)/|[A-Za-z]:(?:\\{1,4}|/)Users(?:\\{1,4}|/))([A-Za-z0-9._-]{2,64})")
-"""A home directory. In JSON, every backslash of a Windows path is doubled, perhaps more than once."""
+"""A home directory. In JSON, the backslashes of a Windows path are doubled, in nested JSON more than once."""
 _EMAIL = re.compile(
     rb"(?:\\[nrt])?([A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z]{2,24})(?![A-Za-z0-9@])"
 )
 _EVERYBODY = frozenset({b"root", b"user", b"shared", b"public", b"runner", b"ubuntu", b"node", b"app", b"guest"})
-"""Names of users that say nothing about a person."""
+"""Names of users that do not identify a person."""
 _NO_PERSON = (b"noreply@", b"no-reply@", b"git@", b"@example.com", b"@example.org", b"@example.net")
 _SHORTEST = 3
 
 
 class PersonalData:
-    """Finds what identifies a person. Names that occur in home directories are found elsewhere, too."""
+    """Finds personal data. User names in home directories are then found everywhere else, too."""
 
     def __init__(self, users: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
         self._users: set[bytes] = set()
@@ -28,21 +28,21 @@ class PersonalData:
         self._add_users(name.encode() for name in users)
 
     def learn(self, data: bytes) -> None:
-        """Note the names of users in home directories, so that they are found in what comes before those, too."""
+        """Remember the user names in home directories, so that `find` also finds them elsewhere."""
         self._add_users(match[1] for match in _HOME.finditer(data))
 
     def _add_users(self, names: Iterable[bytes]) -> None:
         new = {name for name in names if len(name) >= _SHORTEST and name.lower() not in _EVERYBODY} - self._users
         if new or self._names is None:
             self._users |= new
-            # The longest first: one name may be the beginning of another.
+            # The longest names come first, because one name may be the beginning of another.
             known = sorted(self._users | self._hosts, key=lambda name: (-len(name), name))
             pattern = b"|".join(map(re.escape, known)) or rb"(?!)"
-            # In JSON, a name may follow the letter of an escape sequence.
+            # In JSON, a name may follow the letter of an escape sequence such as `\n`.
             self._names = re.compile(rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(" + pattern + rb")(?![A-Za-z0-9])")
 
     def find(self, data: bytes) -> list[Secret]:
-        """Personal data, in order. It does not overlap."""
+        """Return personal data in order, without overlaps."""
         self.learn(data)
         found, end = [], 0
         for one in sorted(self._all(data), key=lambda one: (one.start, -one.end)):

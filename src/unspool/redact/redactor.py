@@ -16,68 +16,68 @@ from .detect import RULES, Secret, find_secrets, may_contain_secrets
 from .personal import PersonalData
 
 _DIGITS = 4
-"""Digits that distinguish the secrets of one kind: enough for a session, and too few to guess a secret from."""
+"""The digits that distinguish secrets of one kind: enough for a session, and too few to guess a secret."""
 _KEY_BYTES = 32
 _BATCH = 1 << 16
-"""How much is searched at once."""
+"""The number of bytes to search at once."""
 _BREAKS = re.compile(rb"\s+|\\+[nrt]")
 _ENCODE = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
 
 
 def new_key() -> bytes:
-    """A key for placeholders. With it, guesses can be checked, so it stays on this machine."""
+    """Return a new key for placeholders. It can be used to check guesses, so it must stay on this machine."""
     return secrets.token_bytes(_KEY_BYTES)
 
 
 class Report(msgspec.Struct):
-    """What was taken out."""
+    """The number of redactions."""
 
     counts: dict[str, int] = {}
-    """How often, by kind."""
+    """The number of redactions by kind."""
     placeholders: dict[str, int] = {}
-    """How often, by placeholder: each represents another secret."""
+    """The number of redactions by placeholder, each of which represents a different secret."""
 
     def add(self, kind: str, placeholder: str) -> None:
-        """Count one."""
+        """Count a redaction."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.placeholders[placeholder] = self.placeholders.get(placeholder, 0) + 1
 
     @property
     def values(self) -> int:
-        """How many different values were redacted."""
+        """The number of different values that were redacted."""
         return len(self.placeholders)
 
     @property
     def total(self) -> int:
-        """How many places were redacted."""
+        """The number of all redactions."""
         return sum(self.counts.values())
 
 
 class Redactor:
-    """Makes copies without secrets. The same secret has the same placeholder in everything made with one key."""
+    """Makes copies without secrets. With the same key, a secret always has the same placeholder."""
 
     def __init__(self, key: bytes | None = None, *, personal: PersonalData | None = None) -> None:
-        """Without `personal`, personal data stays."""
+        """Without `personal`, personal data is not redacted."""
         self._key = new_key() if key is None else key
         self._personal = personal
         self.report = Report()
 
     @property
     def rules(self) -> str:
-        """Names what is taken out: it differs if another version of the rules, or other options, may find more."""
+        """Identifies the rules and options: it is different if other rules or options may find more."""
         return f"{RULES}-personal" if self._personal is not None else RULES
 
     def text(self, text: str) -> str:
-        """A redacted copy of a text."""
+        """Return a redacted copy of a text."""
         data = text.encode("utf-8", "surrogatepass")
         redacted = self.data(data)
         return text if redacted is data else redacted.decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:
-        """A redacted copy of text or JSON, which stays valid JSON; the same object if there is nothing to redact.
+        """Return a redacted copy of text or JSON; the same object if there is nothing to redact.
 
-        A secret never contains a quotation mark, and placeholders have nothing that JSON would escape.
+        JSON stays valid: a secret never contains a quotation mark, and placeholders need no escapes.
         """
         parts: list[bytes] = []
         end = 0
@@ -89,7 +89,7 @@ class Redactor:
         return b"".join((*parts, data[end:])) if parts else data
 
     def stream(self, texts: Iterable[bytes]) -> Iterator[bytes]:
-        """Redacted copies of texts or lines of JSON, some of them joined. Costs less than `data` for each of them."""
+        """Yield redacted copies of texts or lines of JSON, joined in batches. Faster than `data` for each of them."""
         batch: list[bytes] = []
         size = 0
         try:
@@ -100,7 +100,7 @@ class Redactor:
                     yield self._joined(batch)
                     batch, size = [], 0
         except Exception:
-            # What came before an error is not lost.
+            # Texts before the error must not be lost.
             yield self._joined(batch)
             raise
         if batch:
@@ -113,11 +113,11 @@ class Redactor:
         return b"".join(self.data(text) if may else text for text, may in zip(texts, found, strict=True))
 
     def occurrences(self, data: bytes) -> list[tuple[str, str]]:
-        """The placeholder and the kind of each place that would be redacted."""
+        """Return the placeholder and the kind of each occurrence that would be redacted."""
         return [(self._placeholder(secret, data), secret.kind) for secret in self._found(data)]
 
     def findings(self, data: bytes) -> dict[str, str]:
-        """The placeholders of what would be redacted, with the kind of each."""
+        """Return the placeholders that would be used, with their kinds."""
         return dict(self.occurrences(data))
 
     def _found(self, data: bytes) -> list[Secret]:
@@ -125,31 +125,31 @@ class Redactor:
         return found if self._personal is None else list(_merged(found, self._personal.find(data)))
 
     def message(self, message: m.Message) -> m.Message:
-        """A redacted copy of a message; the same object if there is nothing to redact."""
+        """Return a redacted copy of a message; the same object if there is nothing to redact."""
         return self.copy(message)
 
     def session(self, session: Session) -> Session:
-        """A redacted copy of a record. Messages in which nothing was found are shared with it."""
-        # First what is known about the session as a whole: it has the home directory, whose name is personal data.
+        """Return a redacted copy of a record, which shares the messages without findings with the original."""
+        # The session info comes first: it has the home directory, whose name is then found in messages, too.
         head = self.copy(msgspec.structs.replace(session, messages=[]))
         head.messages = [self.copy(message) for message in session.messages]
         return head
 
     def copy(self, value: _T) -> _T:
-        """A redacted copy of a Struct; the same object if there is nothing to redact."""
+        """Return a redacted copy of a Struct; the same object if there is nothing to redact."""
         data = _ENCODE(value)
         redacted = self.data(data)
         return value if redacted is data else msgspec.json.decode(redacted, type=type(value))
 
     def _placeholder(self, secret: Secret, data: bytes) -> str:
-        # A private key has line breaks in text and escapes in JSON, and is the same key.
+        # A private key has line breaks in text and escapes in JSON, but must have the same placeholder in both.
         value = _BREAKS.sub(b"", data[secret.start : secret.end])
         digest = hashlib.blake2b(value, key=self._key, digest_size=8).hexdigest()[:_DIGITS]
         return f"‹{secret.kind}:{digest}›"
 
 
 def _merged(found: list[Secret], others: list[Secret]) -> Iterator[Secret]:
-    """Both in order, without those of the second list that overlap one of the first."""
+    """Merge two lists in order, without items of the second list that overlap one of the first."""
     end, remaining = 0, iter(found)
     following = next(remaining, None)
     for other in others:

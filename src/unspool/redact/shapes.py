@@ -1,7 +1,7 @@
-"""What a kind of secret is, and the parts that their patterns are made of.
+"""The definition of a kind of secret, and the building blocks of their patterns.
 
-Patterns are searched in text as it is and in JSON, where a line break is `\\n` and a quotation mark `\\"`. Triggers are
-compiled by RE2, which reads all of them in one pass, and patterns by Python's `re`, which finds out which one it was.
+Patterns are searched in plain text and in JSON, where a line break is `\\n` and a quotation mark `\\"`. RE2 searches
+for the triggers of all kinds in one pass; Python's `re` then matches the patterns of the kinds that were triggered.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 BEFORE = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,8}m)"
-"""What may be before a token: no letter or digit, unless they end an escape sequence of JSON or of a terminal."""
+"""The text before a token: no letter or digit, unless it ends an escape sequence of JSON or of a terminal."""
 LONGEST_BEFORE = 10
 AFTER = r"(?=[^A-Za-z0-9]|$)"
 CUT = "(?=…)"
-"""Follows what was shortened to be shown."""
+"""Follows a token that was truncated for display."""
 SLASH = r"\\*/"
-"""A slash; some programs escape it in JSON."""
+"""A slash, which some programs escape in JSON."""
 WORD = r"[A-Za-z0-9_-]"
 HEX = r"[0-9a-f]"
 
@@ -24,29 +24,29 @@ class SecretKind(NamedTuple):
     """A kind of secret."""
 
     name: str
-    """Its name in placeholders and reports."""
+    """The name in placeholders and reports."""
     trigger: str
     """A short regular expression that occurs at the beginning of every match of the pattern. RE2 searches for all
     triggers at once, which is only fast if they contain no large counts."""
     pattern: str
     """A regular expression whose only group is the secret."""
     is_certain: bool = True
-    """False: only a value that looks random is one."""
+    """If False, only values that look random are secrets."""
     before: int = 0
-    """How far before the trigger the secret may begin."""
+    """The maximum number of characters between the start of the secret and its trigger."""
 
 
 def token(name: str, prefix: str, rest: str, *, is_exact: bool = False, is_certain: bool = True) -> SecretKind:
-    """A token with a prefix of its own, wherever it is; one of an exact length must not be followed by more."""
+    """Define a token with a unique prefix. With `is_exact`, no letter or digit may follow it."""
     after = AFTER if is_exact else ""
     return SecretKind(name, BEFORE + prefix, f"{BEFORE}({prefix}(?:{rest}{after}|{WORD}{{8,}}{CUT}))", is_certain)
 
 
 def infix(name: str, before: str, middle: str, rest: str, length: int) -> SecretKind:
-    """A token that is recognised by something in its middle, which `length` characters are before."""
+    """Define a token that is recognised by a part in the middle, preceded by up to `length` characters."""
     return SecretKind(name, middle, f"{BEFORE}({before}{middle}{rest})", before=length + LONGEST_BEFORE)
 
 
 def hashed(prefix: str, rest: str) -> SecretKind:
-    """A password as systems store it, after a dollar sign: weak ones can be found out."""
+    """Define a password hash, which follows a dollar sign. Weak passwords can be recovered from it."""
     return SecretKind("password-hash", rf"{BEFORE}\${prefix}", rf"{BEFORE}\$({prefix}{rest})")

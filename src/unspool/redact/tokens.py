@@ -1,4 +1,4 @@
-"""Tokens that can be recognised wherever they are: by a prefix, or by something in their middle."""
+"""Tokens that can be recognised anywhere in a text, by their prefix or by a part in the middle."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from .shapes import BEFORE, HEX, LONGEST_BEFORE, SLASH, WORD, SecretKind, hashed
 
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _KEY_LINE = r"[A-Za-z0-9+/=\s:,.()>|*\xe2\x86\x92-]|\\+[nrt]"
-"""What lines of a private key consist of, also with line numbers, or quoted."""
+"""A part of a private key's lines, which may have line numbers or be quoted."""
 
 _CLOUDS = (
     token(
         "aws-access-key",
         r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])",
-        # In a row of a table, the secret is beside it.
+        # In a table row, the secret key follows the access key.
         rf"[A-Z0-9]{{16}}(?:(?:[,:| ]|\\+t){{1,3}}(?:[A-Za-z0-9+]|{SLASH}){{40}}(?![A-Za-z0-9+/=]))?",
         is_exact=True,
     ),
@@ -271,4 +271,4 @@ _STANDARDS = (
 )  # fmt: skip
 
 TOKENS = (*_STANDARDS, *_CLOUDS, *_CODE, *_MODELS, *_MESSAGES, *_MONEY, *_MONITORING)
-"""Of two that begin at the same place, the first counts."""
+"""All kinds of tokens. If two match at the same position, the first one is used."""

@@ -19,7 +19,7 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data source known to a session, and let Spark pass filters on to it."""
+    """Register the data source in a Spark session, and enable filter pushdown for Python data sources."""
     load_package("pyspark.sql.datasource", INSTALL)
     from pyspark.errors import AnalysisException
 
@@ -29,13 +29,13 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(UnspoolDataSource)
     except AnalysisException as error:
-        # Spark 4.0 has found it by its name; later versions only warn.
+        # Spark 4.0 raises this if it has already found `pyspark_unspool`; later versions only warn.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
 
 
 def table_of(everything: DataFrame, table: str) -> DataFrame:
-    """One table of a reading of all tables, for example to write each of them after reading the sessions once.
+    """Return one table of a data frame with all tables, for example to write each one but read the sessions only once.
 
     >>> everything = spark.read.format("unspool").option("table", "all").load("/homes/*").persist()  # doctest: +SKIP
     >>> unspool.spark.table_of(everything, "messages").write.parquet("/tables/messages")  # doctest: +SKIP
@@ -46,10 +46,10 @@ def table_of(everything: DataFrame, table: str) -> DataFrame:
 
 
 def read_lake(spark: SparkSession, location: str, table: str, *, as_of: int | None = None) -> DataFrame:
-    """A table of a lake as of its last snapshot, or of an earlier one.
+    """Return a table of a lake as of its last snapshot, or of an earlier one.
 
-    Spark reads the Parquet files of the snapshot itself. Neither the Delta Lake package for Spark nor unspool is needed
-    on the workers.
+    Spark itself reads the Parquet files of the snapshot. The workers need neither the Delta Lake package for Spark nor
+    unspool.
     """
     from .lake import read_lake
 

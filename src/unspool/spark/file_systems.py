@@ -1,7 +1,7 @@
-"""Where sessions are: paths, or addresses in file systems that pyarrow or fsspec know. Wildcards are expanded.
+"""Locations of sessions: local paths, or URLs that pyarrow or fsspec can open. Wildcards are expanded.
 
-The Python processes of Spark have no access to Hadoop's file systems, so an address such as `s3a://…` is opened by
-pyarrow, or by fsspec for everything that pyarrow does not know, with the credentials that those find.
+Spark's Python processes have no access to Hadoop's file systems. A URL such as `s3a://…` is therefore opened by
+pyarrow, or by fsspec if pyarrow does not support it, with the credentials that those libraries find.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..library import expanded
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-"""Hadoop's names of file systems that pyarrow knows by another name."""
+"""URL schemes that pyarrow knows by another name."""
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
 class RemoteFile(NamedTuple):
-    """A file in another file system."""
+    """A file in a remote file system."""
 
     path: str
     size: int
@@ -34,14 +34,14 @@ class RemoteFile(NamedTuple):
 
 
 class RemoteFolder(NamedTuple):
-    """A place in another file system. It can be sent to another machine and opened there."""
+    """A file or folder in a remote file system. It can be sent to another machine and opened there."""
 
     address: str
-    """Without wildcards."""
+    """The URL, without wildcards."""
     options: Mapping[str, str]
 
     def open(self) -> tuple[RemoteFileSystem, str]:
-        """The file system, and the path in it; raises UsageError if nothing installed can read it."""
+        """Return the file system and the path in it; raises UsageError if no installed package can open the URL."""
         scheme = urlsplit(self.address).scheme
         rest = self.address.partition("://")[2]
         known = f"{_SAME.get(scheme, scheme)}://{rest}"
@@ -54,7 +54,7 @@ class RemoteFolder(NamedTuple):
             files, path = self._open_with_fsspec(scheme)
         except (OSError, arrow.ArrowException) as error:
             raise NotFoundError(f"{self.address}: {error}") from None
-        # Some file systems begin their paths with a slash, others with the name of a bucket.
+        # Paths start with a slash in some file systems, and with the name of a bucket in others.
         root = "/" if path.startswith("/") else ""
         start = self.address.removesuffix(path) + root if path else f"{scheme}://"
         return RemoteFileSystem(files, start, root), path.removeprefix(root)
@@ -65,20 +65,20 @@ class RemoteFolder(NamedTuple):
             files, path = fsspec.url_to_fs(self.address, **self.options)
         except Exception as error:
             raise UsageError(
-                f"nothing installed reads {scheme}:// addresses: pyarrow does not know them, and fsspec: {error}"
+                f"no installed package opens {scheme}:// URLs: pyarrow does not know them, and fsspec failed: {error}"
             ) from None
         fs = load_package("pyarrow.fs")
         return fs.PyFileSystem(fs.FSSpecHandler(files)), path
 
 
 class RemoteFileSystem:
-    """Lists and reads files in another file system. Paths in it do not begin with a slash."""
+    """Lists and reads files in a remote file system. Its paths do not start with a slash."""
 
     def __init__(self, files: Any, start: str, root: str) -> None:
         self._files = files
         self._root = root
         self.start = start
-        """What an address has before the path."""
+        """The part of a URL before the path."""
 
     def _info(self, path: str) -> Any:
         return self._files.get_file_info([self._root + path])[0]
@@ -87,7 +87,7 @@ class RemoteFileSystem:
         return RemoteFile(info.path.removeprefix(self._root), info.size or 0, info.mtime_ns or 0)
 
     def walk(self, path: str) -> Iterator[RemoteFile]:
-        """All files below a folder, or the file at a path. Raises OSError."""
+        """Yield all files below a folder, or the file at this path. Raises OSError."""
         fs = load_package("pyarrow.fs")
         found = self._info(path)
         selector = fs.FileSelector(self._root + path, recursive=True, allow_not_found=True)
@@ -96,15 +96,15 @@ class RemoteFileSystem:
                 yield self._file(info)
 
     def open(self, path: str) -> Any:
-        """A file that can be read at any position. Raises OSError."""
+        """Open a file for random access. Raises OSError."""
         return self._files.open_input_file(self._root + path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder at a path."""
+        """Return whether there is a file or folder at this path."""
         return bool(self._info(path).type != load_package("pyarrow.fs").FileType.NotFound)
 
     def expand(self, pattern: str) -> list[str]:
-        """The paths that match a pattern, in the order of their names."""
+        """Return the paths that match a pattern, sorted."""
         parts = pattern.rstrip("/").split("/")
         fixed = next((at for at, part in enumerate(parts) if _WILDCARDS.search(part)), len(parts))
         found = ["/".join(parts[:fixed])]
@@ -119,13 +119,13 @@ class RemoteFileSystem:
             return
         selector = load_package("pyarrow.fs").FileSelector(self._root + folder, allow_not_found=True)
         for info in self._files.get_file_info(selector):
-            # As in a shell, a wildcard does not match a dot at the beginning.
+            # As in a shell, a wildcard does not match a leading dot.
             if fnmatchcase(info.base_name, part) and (part[0] == "." or info.base_name[:1] != "."):
                 yield info.path.removeprefix(self._root)
 
 
 def find_places(paths: Sequence[str], options: Mapping[str, str]) -> list[Path | RemoteFolder]:
-    """The places that some paths and addresses name; raises NotFoundError for one that names none."""
+    """Return the folders and files that these paths and URLs match; raises NotFoundError if one matches none."""
     found: list[Path | RemoteFolder] = []
     for text in paths:
         scheme = _ADDRESS.match(text)
@@ -138,7 +138,7 @@ def find_places(paths: Sequence[str], options: Mapping[str, str]) -> list[Path |
 
 def _local(text: str) -> list[Path]:
     path = expanded(unquote(urlsplit(text).path) if text.startswith("file:") else text)
-    # A name may have a character that looks like a wildcard.
+    # An existing name may contain a wildcard character.
     matches = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path)))]
     if not matches:
         raise NotFoundError(f"{text}: no such file or directory")
@@ -147,7 +147,7 @@ def _local(text: str) -> list[Path]:
 
 def _remote(text: str, options: Mapping[str, str]) -> list[RemoteFolder]:
     wildcard = _WILDCARDS.search(text)
-    # Only the part before a wildcard is an address.
+    # The part with a wildcard is not a valid URL, so only the folder before it is opened.
     fixed = text[: wildcard.start()].rpartition("/")[0] if wildcard else text.rstrip("/")
     files, path = RemoteFolder(fixed, options).open()
     try:

@@ -1,4 +1,4 @@
-"""Filters on agent, session and day that Spark passes on, so that what they exclude is not read or not sent."""
+"""Filters on agent, session and day that Spark pushes down. Sessions that they exclude are not read or not sent."""
 
 from __future__ import annotations
 
@@ -20,36 +20,39 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "StringStartsWith": lambda value, start: value.startswith(start),
     "In": lambda value, several: value in several,
 }
-"""By the names of Spark's classes."""
+"""Comparisons by the names of Spark's filter classes."""
 _LOWER_BOUNDS = frozenset(("EqualTo", "GreaterThan", "GreaterThanOrEqual", "In"))
 _CLOCKS = timedelta(days=1)
-"""How much the clocks of the machines that write logs and that keep them may differ."""
+"""The maximum difference between the clocks of the machines that write logs and those that store them."""
 
 
 class _KeyFilter(NamedTuple):
-    """A condition on one of the first columns. A null never meets it, as in SQL."""
+    """A condition on a key column. As in SQL, a null never matches."""
 
     column: str
     comparison: str
     value: Any
 
     def match(self, value: object) -> bool:
-        """Whether a value meets it."""
+        """Return whether a value matches."""
         return value is not None and _COMPARISONS[self.comparison](value, self.value)
 
 
 class KeyFilters:
-    """Conditions that rows have to meet. Spark still applies them itself."""
+    """Conditions on the rows of a query. Spark still applies them itself."""
 
     def __init__(self, filters: Iterable[_KeyFilter] = ()) -> None:
         self._filters = tuple(filters)
 
     def match(self, key: Key) -> bool:
-        """Whether the rows of a session can be wanted."""
+        """Return whether the rows of a session match."""
         return all(one.match(key[_COLUMNS.index(one.column)]) for one in self._filters)
 
     def may_match(self, ref: SessionRef) -> bool:
-        """The same for a session that has not been read. Sub-agents in its log have its name before their own."""
+        """Return whether a session that has not been read, or a sub-agent in its log, may match.
+
+        The id of such a sub-agent starts with that of its session.
+        """
         for one in self._filters:
             if one.column == "agent" and not one.match(ref.agent):
                 return False
@@ -58,9 +61,9 @@ class KeyFilters:
         return True
 
     def excludes_before(self) -> int:
-        """A time before which the last change of a file excludes its sessions, in nanoseconds since 1970.
+        """Return a time in nanoseconds since 1970; sessions in files that have not changed since cannot match.
 
-        A session starts before its log is last written.
+        This works because a session starts before its log is last written.
         """
         days = [
             min(one.value) if one.comparison == "In" else one.value
@@ -79,7 +82,7 @@ def _may_be_inside(one: _KeyFilter, id: str) -> bool:
 
 
 def make_filters(given: Iterable[Any]) -> KeyFilters:
-    """Filters of Spark → those that can be applied here."""
+    """Select the filters of Spark that can be applied here."""
     found = []
     for each in given:
         name, value = type(each).__name__, getattr(each, "value", None)

@@ -1,4 +1,4 @@
-"""Homes on this machine: those in another file system as mirrors."""
+"""Homes to read, as local folders: those in a remote file system are mirrored."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _NO_NAME = "its name cannot be the name of a file"
 
 
 class Homes:
-    """Places whose sessions can be read as if all were on this machine."""
+    """Local and remote folders, all of which can be read as local ones."""
 
     def __init__(self, folder: Path, places: Sequence[Path | RemoteFolder]) -> None:
-        """`folder` is for mirrors. Nothing is listed yet."""
+        """Mirrors are created in `folder`. Remote files are listed by `list_everything` or `list_around`."""
         self._folder = folder
         self.mirrors: list[Mirror] = []
         self.remotes: list[RemoteFolder] = []
-        """One place of each file system, in the order of the mirrors."""
+        """One folder of each remote file system, in the order of the mirrors."""
         self._paths: list[tuple[Mirror, str]] = []
         self.local = [place if isinstance(place, Path) else self._mirror(place) for place in places]
-        """The places as local paths."""
+        """All folders as local paths."""
         self.unreadable: list[Unreadable] = []
-        """Files that cannot be in a mirror."""
+        """Files that cannot be mirrored."""
 
     def _mirror(self, place: RemoteFolder) -> Path:
         files, path = place.open()
@@ -45,23 +45,23 @@ class Homes:
         return mirror.local(path)
 
     def list_everything(self) -> None:
-        """Make all logs of all mirrored places visible."""
+        """Add all logs in all remote folders to the mirrors."""
         for mirror, path in self._paths:
             self._list(mirror, path)
             if not mirror.local(path).exists():
                 mirror.local(path).mkdir(parents=True)
 
     def list_around(self, refs: Iterable[SessionRef]) -> None:
-        """Make visible what some sessions are read with."""
+        """Add the files that are needed to read these sessions to the mirrors."""
         listed: set[Path] = set()
         for ref in refs:
-            roots = [ref.root / place for place in AGENTS[ref.agent].info.paths]
-            # A log that is not in an agent's folder is read with the files beside it.
-            beside = [path.parent for path in (ref.path, *ref.more) if not any(path.is_relative_to(r) for r in roots)]
-            for place in (*roots, *beside):
-                if place not in listed and (mirror := self._mirror_of(place)) is not None:
-                    listed.add(place)
-                    self._list(mirror, place.relative_to(mirror.folder).as_posix())
+            roots = [ref.root / path for path in AGENTS[ref.agent].info.paths]
+            # A log outside of an agent's folder is read together with its neighbours.
+            parents = [path.parent for path in (ref.path, *ref.more) if not any(path.is_relative_to(r) for r in roots)]
+            for folder in (*roots, *parents):
+                if folder not in listed and (mirror := self._mirror_of(folder)) is not None:
+                    listed.add(folder)
+                    self._list(mirror, folder.relative_to(mirror.folder).as_posix())
 
     def _mirror_of(self, path: Path) -> Mirror | None:
         return next((mirror for mirror in self.mirrors if path.is_relative_to(mirror.folder)), None)
@@ -77,15 +77,15 @@ class Homes:
             raise UnspoolError(f"{mirror.start}{path} cannot be listed: {error}") from error
 
     def check(self) -> None:
-        """Raise UnspoolError if another file system failed: what was read is not all that there is."""
+        """Raise UnspoolError if a remote file system failed, because the data that was read may be incomplete."""
         for mirror in self.mirrors:
             if mirror.failure is not None:
-                raise UnspoolError(f"reading failed, and may succeed later: {mirror.failure}")
+                raise UnspoolError(f"reading failed; it may succeed later: {mirror.failure}")
 
     def last_changed(self, ref: SessionRef) -> int:
-        """When anything about the logs of a session last changed, in nanoseconds since 1970.
+        """Return when the logs of a session last changed, in nanoseconds since 1970.
 
-        Whoever copies a file can set its time of writing, but not when the file system changed it.
+        This includes the ctime, because a program that copies a file can set its mtime but not its ctime.
         """
         found = 0
         for path in (ref.path, *ref.more):
@@ -97,21 +97,21 @@ class Homes:
     # --- references that can be sent to other machines ---
 
     def portable(self, ref: SessionRef) -> SessionRef:
-        """A reference with paths that are relative if they are in a mirror."""
+        """Return a reference in which paths in a mirror are relative."""
         return _with_paths(ref, lambda path: path.relative_to(self._folder) if self._mirror_of(path) else path)
 
     def here(self, ref: SessionRef) -> SessionRef:
-        """The same session on this machine."""
+        """Return a portable reference with the paths on this machine."""
         return _with_paths(ref, lambda path: self._folder / path)
 
     def address_of(self, path: str) -> str:
-        """The address of a file in a mirror; any other path as it is."""
+        """Return the URL of a file in a mirror. Other paths are returned unchanged."""
         found = next(((start, address) for start, address in self.addresses if path.startswith(start)), ("", ""))
         return found[1] + path.removeprefix(found[0])
 
     @property
     def addresses(self) -> list[tuple[str, str]]:
-        """How local paths in mirrors begin, and the addresses of the same files."""
+        """The local path prefix of each mirror, and the URL prefix that it represents."""
         return [(f"{mirror.folder}{os.sep}", mirror.start) for mirror in self.mirrors]
 
 
@@ -121,7 +121,7 @@ def _with_paths(ref: SessionRef, moved: Callable[[Path], Path]) -> SessionRef:
 
 @contextmanager
 def open_homes(places: Sequence[Path | RemoteFolder]) -> Iterator[Homes]:
-    """Open places for reading."""
+    """Open local and remote folders for reading."""
     if all(isinstance(place, Path) for place in places):
         yield Homes(Path(os.sep), places)
         return

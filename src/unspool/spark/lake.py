@@ -1,4 +1,4 @@
-"""The tables of a lake in Spark, all as of the same snapshot."""
+"""Reads the tables of a lake in Spark, as of the same snapshot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_lake(spark: SparkSession, location: str, table: str, as_of: int | None) -> DataFrame:
-    """A table, from the Parquet files that the snapshot consists of."""
+    """Return a table, read from the Parquet files of the snapshot."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     columns = arrow_schema(find_table(table).name, plain=True)
@@ -21,7 +21,7 @@ def read_lake(spark: SparkSession, location: str, table: str, as_of: int | None)
     schema = from_arrow_schema(columns)
     if not files:
         return spark.createDataFrame([], schema)
-    # Spark knows the object store of `deltalake` by its Hadoop name.
+    # Spark needs Hadoop's scheme for S3.
     names = [name.replace("s3://", "s3a://", 1) if name.startswith("s3://") else name for name in files]
     base = f"{lake.location.rstrip('/')}/{table}".replace("s3://", "s3a://", 1)
     found = spark.read.schema(schema).option("basePath", base).parquet(*names)

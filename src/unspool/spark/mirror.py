@@ -1,7 +1,7 @@
-"""A local folder that looks like a place in another file system. Bytes are fetched when a reader asks for them.
+"""A local folder that mirrors a folder in another file system and fetches bytes on demand.
 
-A reader looks at the first lines of many files and reads few of them whole. Every file is present with its name, size
-and time, but has no bytes at first.
+A reader looks at the first lines of many files and reads only a few of them completely. Every file has its name, size
+and time from the start, but its bytes are fetched when they are read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _BLOCK = 1 << 16
-"""Bytes that are fetched at least: as many as readers look at to list a log."""
+"""The minimum number of bytes to fetch: as many as readers need to list a log."""
 _AHEAD = 1 << 23
-"""Bytes that are fetched at once while a file is read from the beginning to the end."""
+"""The number of bytes to fetch ahead while a file is read sequentially."""
 _MOST_OPEN = 16
 _CONNECTIONS = 32
 _DENIED = ("ACCESS_DENIED", "AccessDenied", "Forbidden", "HTTP status 403")
-"""How the errors of object stores begin that no later attempt would change."""
+"""Texts in the errors of object stores that a retry would not change."""
 
 
 class Mirror:
-    """The files of one file system below a local folder."""
+    """The files of one remote file system, mirrored below a local folder."""
 
     def __init__(self, folder: Path, files: RemoteFileSystem) -> None:
         self.folder = folder
@@ -41,23 +41,23 @@ class Mirror:
         self._known: dict[str, _MirroredFile] = {}
         self._open: OrderedDict[str, Any] = OrderedDict()
         self.failure: str | None = None
-        """The first error that says nothing about a file: what was read since may lack something."""
+        """The first error that may be temporary. Whatever was read after it may be incomplete."""
 
     @property
     def start(self) -> str:
-        """What an address has before the path."""
+        """The part of a URL before the path."""
         return self._files.start
 
     def local(self, path: str) -> Path:
-        """The local path of a file or folder."""
+        """Return the local path of a file or folder."""
         return self.folder / path
 
     def walk(self, path: str) -> Iterator[RemoteFile]:
-        """All files below a folder of the other file system. Raises OSError."""
+        """Yield all files below a folder of the remote file system. Raises OSError."""
         return self._files.walk(path)
 
     def add(self, file: RemoteFile) -> bool:
-        """Make a file visible; returns whether it can be: an object store has names that no folder can have."""
+        """Add a file to the mirror. Returns False if an object has a name that is not possible in a local folder."""
         parts = file.path.split("/")
         local = self.local(file.path)
         if str(local) in self._known:
@@ -75,13 +75,13 @@ class Mirror:
         return True
 
     def fetch_starts(self) -> None:
-        """Fetch the beginnings of all files at once: one after the other, each would wait for an answer."""
+        """Fetch the beginnings of all files in parallel, to save a round trip for each of them."""
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
             deque(pool.map(self._fetch_start, self._known.values()), maxlen=0)
 
     def _fetch_start(self, file: _MirroredFile) -> None:
         if file.size:
-            # A reader that asks for the bytes again learns of an error.
+            # If this fails, the error is raised when a reader requests the same bytes.
             with suppress(OSError), self._files.open(file.path) as opened:
                 file.write(0, opened.read(min(_BLOCK, file.size)))
 
@@ -91,13 +91,13 @@ class Mirror:
         return _LazyFile(self, known) if known is not None else FileIO(path, "rb")
 
     def fetch(self, path: Path) -> None:
-        """Fetch all bytes of a file. Raises OSError."""
+        """Fetch a complete file. Raises OSError."""
         known = self._known.get(str(path))
         if known is not None:
             self.need(known, 0, known.size)
 
     def need(self, file: _MirroredFile, start: int, end: int) -> None:
-        """Make some bytes of a file present. Raises OSError."""
+        """Fetch the missing bytes of a range. Raises OSError."""
         for first, last in list(file.missing(start, min(end, file.size))):
             try:
                 data = self._read(file.path, first, last - first)
@@ -108,7 +108,7 @@ class Mirror:
                     raise PermissionError(EACCES, "permission denied", self.start + file.path) from error
                 self._fail(file, str(error))
             if len(data) < last - first:
-                self._fail(file, "it changed while it was read")
+                self._fail(file, "the file changed while it was read")
             file.write(first, data)
 
     def _read(self, path: str, start: int, size: int) -> bytes:
@@ -127,28 +127,28 @@ class Mirror:
         raise OSError(EIO, why, self.start + file.path)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         while self._open:
             self._open.popitem()[1].close()
 
 
 class _MirroredFile:
-    """Which bytes of a file are present."""
+    """A file of a mirror, and which of its blocks have been fetched."""
 
     def __init__(self, path: str, local: Path, size: int) -> None:
         self.path = path
         self.local = local
         self.size = size
         self._present: set[int] = set()
-        """Numbers of blocks."""
+        """The numbers of the blocks that have been fetched."""
         self._next = -1
-        """The block after the last one that was fetched."""
+        """The number of the block after the last fetch."""
 
     def missing(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Ranges that have to be fetched before some bytes can be read."""
+        """Yield the ranges to fetch before these bytes can be read."""
         wanted = [block for block in range(start // _BLOCK, -(-end // _BLOCK)) if block not in self._present]
         if wanted and wanted[0] == self._next and wanted[0] > 0:
-            # It is read from the beginning to the end.
+            # The file is being read sequentially.
             wanted = [block for block in range(wanted[0], wanted[0] + _AHEAD // _BLOCK) if block not in self._present]
         while wanted:
             count = next((at for at, block in enumerate(wanted) if block != wanted[0] + at), len(wanted))
@@ -156,7 +156,7 @@ class _MirroredFile:
             wanted = [block for block in wanted[count:] if block * _BLOCK < self.size]
 
     def write(self, start: int, data: bytes) -> None:
-        """Add bytes that were fetched."""
+        """Store fetched bytes."""
         with self.local.open("r+b") as file:
             file.seek(start)
             file.write(data)
@@ -165,7 +165,7 @@ class _MirroredFile:
 
 
 class _LazyFile(FileIO):
-    """A file of a mirror, opened for reading."""
+    """A file of a mirror, opened for reading, that fetches missing bytes."""
 
     def __init__(self, mirror: Mirror, file: _MirroredFile) -> None:
         super().__init__(file.local, "rb")
@@ -191,7 +191,7 @@ class _LazyFile(FileIO):
 
 @contextmanager
 def mount_mirrors(mirrors: list[Mirror]) -> Iterator[None]:
-    """Let the readers read through some mirrors."""
+    """Make readers open and list files through these mirrors, which are closed at the end."""
     with ExitStack() as stack:
         for mirror in mirrors:
             stack.callback(mirror.close)

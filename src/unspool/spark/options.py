@@ -1,4 +1,4 @@
-"""The options of the data source, checked before anything is read."""
+"""Parses and checks the options of the data source."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ..core.errors import UsageError
 from ..data.schema import TABLES, TABLES_SCHEMA, find_table
 
 ALL = "all"
-"""All tables in one reading: see `packed.py`."""
+"""The value of `table` that selects all tables: see `packed.py`."""
 FILE_SYSTEM = "fs."
-"""Options with this prefix are those of the file system."""
+"""The prefix of options that are passed to the file system."""
 _PARTITION_BYTES = 32 << 20
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE = re.compile(r"(\d{1,12})\s*([bkmg]?)b?", re.IGNORECASE)
 _KNOWN = {
     "table": f"one of {', '.join(TABLES)}; or {ALL}",
-    "path": "where the sessions are; also the argument of load()",
-    "paths": "several places as a JSON list; also the argument of load()",
+    "path": "the location of the sessions; also the argument of load()",
+    "paths": "several locations as a JSON list; also the argument of load()",
     "schema": f"the version of the tables that you expect, {TABLES_SCHEMA}",
     "partitionbytes": "how many bytes of logs one task reads, such as 32m",
 }
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """The checked options."""
 
     table: str
     """The name of a table, or `ALL`."""
@@ -37,21 +37,21 @@ class Options(NamedTuple):
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Check all options; raises UsageError."""
-    # Spark passes its options in lower case, and says nothing about those it does not know either.
+    """Parse and check all options; raises UsageError."""
+    # Spark passes options in lower case and does not check for unknown ones.
     options = {name.lower(): value for name, value in given.items()}
     for name in options:
         if name not in _KNOWN and not name.startswith(FILE_SYSTEM):
             raise UsageError(
-                f"unspool has no option {name!r}; it has {', '.join(_KNOWN)}, and {FILE_SYSTEM}NAME for the file system"
+                f"unknown option {name!r}; choose from {', '.join(_KNOWN)}, or {FILE_SYSTEM}NAME for the file system"
             )
     if "table" not in options:
-        raise UsageError(f'choose a table with .option("table", NAME); there are {", ".join(TABLES)}')
+        raise UsageError(f'choose a table with .option("table", NAME): {", ".join(TABLES)}')
     version = options.get("schema", TABLES_SCHEMA)
     if version != TABLES_SCHEMA:
         raise UsageError(
             f"this version of unspool makes tables of {TABLES_SCHEMA}, not of {version}; "
-            "install the version of unspool that makes them, or change the option schema"
+            "install a version of unspool that makes those, or change the option schema"
         )
     return Options(
         options["table"] if options["table"] == ALL else find_table(options["table"]).name,
@@ -72,7 +72,7 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
             raise UsageError(f"the option paths must be a JSON list of strings, not {options['paths']!r}")
         found += listed
     if not found:
-        raise UsageError('say where the sessions are, for example .load("/homes/*")')
+        raise UsageError('specify the location of the sessions, for example .load("/homes/*")')
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""All tables in one reading of the sessions: rows of several schemas in one data frame, as packed record batches."""
+"""All tables in one data frame: rows of different schemas, packed as serialized record batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def packed_schema() -> pa.Schema:
-    """The name of a table, and some of its rows as an Arrow stream."""
+    """Return the schema of packed rows: the name of a table, and some of its rows as an Arrow stream."""
     arrow = load_package("pyarrow")
     schema: pa.Schema = arrow.schema(
         [("table", arrow.string()), ("row_count", arrow.int64()), ("rows", arrow.binary())]
@@ -24,7 +24,7 @@ def packed_schema() -> pa.Schema:
 
 
 def pack(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of a table as one value."""
+    """Pack rows of a table into one row."""
     arrow = load_package("pyarrow")
     ipc = load_package("pyarrow.ipc")
     sink = arrow.BufferOutputStream()
@@ -36,17 +36,17 @@ def pack(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def unpack(everything: DataFrame, table: str) -> DataFrame:
-    """The rows of one table."""
+    """Return the rows of one table."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     if everything.columns != packed_schema().names:
-        raise UsageError('this is not a reading of all tables; make one with .option("table", "all")')
+        raise UsageError('this data frame does not have all tables; load it with .option("table", "all")')
     schema = from_arrow_schema(arrow_schema(find_table(table).name, plain=True))
     return everything.where(everything["table"] == table).select("rows").mapInArrow(unpack_batches, schema)
 
 
 def unpack_batches(packed: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches in some packed rows."""
+    """Yield the batches in packed rows."""
     ipc = load_package("pyarrow.ipc")
     for batch in packed:
         for value in batch.column("rows"):

@@ -1,4 +1,4 @@
-"""What a query, or a batch of a stream, reads. Runs on the driver."""
+"""Plans the partitions of a query or of a stream's batch. Runs on the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stream_offsets import changed_between, find_logs
 
 
 def plan_everything(options: Options, filters: KeyFilters) -> list[Partition]:
-    """Partitions with all sessions that the filters do not exclude."""
+    """Return partitions with all sessions that the filters do not exclude."""
     with open_homes(find_places(options.paths, options.file_system)) as homes:
         homes.list_everything()
         for mirror in homes.mirrors:
@@ -29,15 +29,15 @@ def plan_everything(options: Options, filters: KeyFilters) -> list[Partition]:
 
 
 def _is_recent(family: Family, homes: Homes, before: int) -> bool:
-    # If copies of a session start on different days, the first of them counts, so all of them have to be read.
+    # Copies of a session may start on different days. The first copy is used, so all of them have to be read.
     return any(homes.last_changed(ref) >= before for ref in family.sessions)
 
 
 def plan_changes(options: Options, start: dict[str, Any], end: dict[str, Any]) -> list[Partition]:
-    """Partitions with the sessions whose logs changed between two offsets, and their families."""
+    """Return partitions with the sessions whose logs changed between two offsets, and their families."""
     with open_homes(find_places(options.paths, options.file_system)) as homes:
         logs = changed_between(find_logs(homes), start, end)
-        # Only the folders that have changed are looked at.
+        # Only folders with changes are searched.
         library = Library.of_nothing() if not logs else Library(*dict.fromkeys(log.root for log in logs))
         changed = {log.path for log in logs}
         wanted = (family for family in find_families(library.refs()) if _has_changed(family, changed))

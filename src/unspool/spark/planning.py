@@ -1,4 +1,4 @@
-"""Sessions → partitions: families stay together, and a partition has about as many bytes as were asked for."""
+"""Groups sessions into partitions of about the requested size, without splitting families."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .file_systems import RemoteFolder
 
 
 class Partition(NamedTuple):
-    """What one task reads."""
+    """The input of one task."""
 
     sessions: tuple[SessionRef, ...] = ()
-    """In mirrors, their paths are relative."""
+    """The sessions to read. Paths in mirrors are relative."""
     remotes: tuple[RemoteFolder, ...] = ()
-    """A place in each file system that is mirrored."""
+    """One folder of each mirrored file system."""
     unreadable: tuple[Unreadable, ...] = ()
-    """What was found but cannot be read."""
+    """Sessions that were found but cannot be read."""
     size: int = 0
     """Bytes of logs."""
 
@@ -31,7 +31,7 @@ class Family(NamedTuple):
 
 
 def find_families(refs: Iterable[SessionRef]) -> Iterator[Family]:
-    """All families, in the order of their first sessions."""
+    """Yield all families, in the order of their first sessions."""
     groups = _Groups()
     sessions = list(refs)
     for number, ref in enumerate(sessions):
@@ -43,19 +43,19 @@ def find_families(refs: Iterable[SessionRef]) -> Iterator[Family]:
 
 
 class _Groups:
-    """Numbers that share keys, directly or through others."""
+    """Groups numbers that share keys, directly or through other numbers."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._owners: dict[str, int] = {}
 
     def join(self, number: int, keys: Iterable[str]) -> None:
-        """Add the next number."""
+        """Add the next number, and merge all groups that have one of its keys."""
         self._parents.append(number)
         for key in keys:
             owner = self._top(self._owners.setdefault(key, number))
             own = self._top(number)
-            # The first one names a group, so that groups keep their order.
+            # The smallest number represents a group, so that groups stay in order.
             self._parents[max(owner, own)] = min(owner, own)
 
     def _top(self, number: int) -> int:
@@ -64,7 +64,7 @@ class _Groups:
         return number
 
     def members(self) -> Iterable[list[int]]:
-        """The numbers of each group."""
+        """Return the numbers of each group."""
         found: dict[int, list[int]] = {}
         for number in range(len(self._parents)):
             found.setdefault(self._top(number), []).append(number)
@@ -74,7 +74,7 @@ class _Groups:
 def make_partitions(
     families: Iterable[Family], size: int, portable: Callable[[SessionRef], SessionRef]
 ) -> list[Partition]:
-    """Families of one after the other until there are enough bytes; the largest partitions first."""
+    """Fill partitions with families in order, up to `size` bytes each. The largest partitions come first."""
     found: list[Partition] = []
     sessions: list[SessionRef] = []
     total = 0

@@ -1,4 +1,4 @@
-"""A partition → record batches of one table. Runs in the worker processes of Spark."""
+"""Reads a partition as record batches. Runs in the worker processes of Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def read_partition(
     partition: Partition, table: str, columns: Sequence[str], filters: KeyFilters
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some sessions."""
+    """Yield the rows of the sessions in a partition."""
     with open_homes(partition.remotes) as homes:
         refs = [homes.here(ref) for ref in partition.sessions]
         homes.list_around(refs)
@@ -39,7 +39,7 @@ def read_partition(
 
 
 class _Checked:
-    """Sessions that are not passed on if another file system failed: Spark tries again."""
+    """Sessions of a partition. If a remote file system failed, it raises an error, so that Spark retries the task."""
 
     def __init__(self, partition: Partition, origin: OnDisk, homes: Homes) -> None:
         self._partition = partition
@@ -47,7 +47,7 @@ class _Checked:
         self._homes = homes
 
     def readings(self) -> Iterator[SessionReading | Unreadable]:
-        """Each session, or why it cannot be read."""
+        """Yield each session, or an `Unreadable` with the reason."""
         yield from self._partition.unreadable
         for reading in self._origin.readings():
             self._homes.check()
@@ -56,7 +56,7 @@ class _Checked:
 
 
 def _addressed(batch: pa.RecordBatch, homes: Homes) -> pa.RecordBatch:
-    """A batch with the addresses of files instead of their paths in a mirror."""
+    """Return the batch with the URLs of files instead of their paths in a mirror."""
     arrow, compute = load_package("pyarrow"), load_package("pyarrow.compute")
     for local, address in homes.addresses:
         columns: list[Any] = [

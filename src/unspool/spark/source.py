@@ -1,4 +1,4 @@
-"""The data source that Spark sees. Everything that has nothing to do with Spark is in the other modules."""
+"""The classes of Spark's Python data source API. The other modules do the work, mostly independently of Spark."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ class UnspoolDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `spark.read.format`."""
+        """Return the name for `spark.read.format`."""
         return "unspool"
 
     def schema(self) -> StructType:
-        """All columns of the table."""
+        """Return all columns of the table."""
         return _spark_schema(parse_options(self.options))
 
     def reader(self, schema: StructType) -> UnspoolReader:
-        """Read all sessions."""
+        """Return a reader of all sessions."""
         options = parse_options(self.options)
-        # Spark refuses a reader that takes filters unless they are enabled, which only shows in what it runs here.
+        # Spark rejects a reader with `pushFilters` unless pushdown is enabled. The setting is not visible here, so this
+        # checks for the worker that Spark runs only in that case.
         takes_filters = _PUSHDOWN_WORKER in sys.modules or _PUSHDOWN_WORKER in sys.orig_argv
         return (FilteredReader if takes_filters else UnspoolReader)(options, _checked_columns(options, schema))
 
     def streamReader(self, schema: StructType) -> UnspoolStreamReader:  # noqa: N802 - Spark's name
-        """Read sessions as they are written."""
+        """Return a reader of sessions as they are written."""
         options = parse_options(self.options)
         return UnspoolStreamReader(options, _checked_columns(options, schema))
 
@@ -61,45 +62,45 @@ class UnspoolReader(DataSourceReader):
         self._filters = KeyFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """What each task reads."""
+        """Return the input of each task."""
         return [InputPartition(each) for each in plan_everything(self._options, self._filters)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition."""
+        """Read the rows of a partition."""
         found: Partition = partition.value if partition.value is not None else Partition()
         return read_partition(found, self._options.table, self._columns, self._filters)
 
 
 class FilteredReader(UnspoolReader):
-    """The same for a query with filters, which Spark 4.1 and later pass on."""
+    """A reader that accepts filters, which Spark 4.1 and later push down."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Use filters on agent, session and day. Spark applies all of them again, which costs little."""
+        """Use filters on agent, session and day. All are returned, so Spark applies them again at little cost."""
         self._filters = make_filters(filters)
         return filters
 
 
 class UnspoolStreamReader(DataSourceStreamReader):
-    """Reads one table of the sessions whose logs are new or have changed, each with all of its rows."""
+    """Reads one table of the sessions whose logs are new or have changed, with all rows of each session."""
 
     def __init__(self, options: Options, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before everything."""
+        """Return the offset before all data."""
         return {}
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - as in Spark 4.0
-        """After everything that is there now."""
+        """Return the offset after all current data."""
         return find_latest(self._options)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """What each task of a batch reads."""
+        """Return the input of each task of a batch."""
         return [InputPartition(each) for each in plan_changes(self._options, start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition."""
+        """Read the rows of a partition."""
         return read_partition(partition.value, self._options.table, self._columns, KeyFilters())
 
 
@@ -108,7 +109,7 @@ def _spark_schema(options: Options) -> StructType:
 
 
 def _checked_columns(options: Options, schema: StructType) -> tuple[str, ...]:
-    """The columns that are wanted; raises UsageError if there are no such columns."""
+    """Return the names of the requested columns; raises UsageError for an unknown column or a wrong type."""
     known = {field.name: field.dataType for field in _spark_schema(options).fields}
     for field in schema.fields:
         if field.name not in known:

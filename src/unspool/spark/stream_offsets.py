@@ -1,6 +1,6 @@
-"""How far a stream has read: by when files last changed, with those that changed last.
+"""Offsets of a stream: the time of the last change, and the files that changed shortly before it.
 
-An offset is written to the checkpoint of the query, so it does not list all files.
+Offsets are written to the checkpoint of the query, so they do not list all files.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .homes import Homes, open_homes
 from .options import Options
 
 _WINDOW = 300 * 10**9
-"""Nanoseconds before the last change in which files are told apart one by one.
+"""Files that changed within this many nanoseconds before the last change are listed in the offset.
 
-Clocks are coarse, and those of several machines differ: a file may appear with an older time than one that is known.
+Clocks are coarse and differ between machines, so a new file can have an older time than a known one.
 """
 
 
@@ -29,21 +29,21 @@ class Log(NamedTuple):
 
     path: str
     root: Path
-    """The agent's folder that it is in, or the file itself."""
+    """The agent's folder that contains it, or the file itself."""
     size: int
     changed: int
     """When it last changed, in nanoseconds since 1970."""
     address: str
-    """The same on all machines."""
+    """The URL or path, which is the same on all machines."""
 
     @property
     def mark(self) -> str:
-        """Differs for every change of the file."""
+        """A short hash that is different after every change of the file."""
         return blake2b(f"{self.address} {self.size} {self.changed}".encode(), digest_size=8).hexdigest()
 
 
 def find_logs(homes: Homes) -> Iterator[Log]:
-    """All logs, wherever they are."""
+    """Yield all logs."""
     homes.list_everything()
     for place in homes.local:
         library = Library(place)
@@ -60,12 +60,12 @@ def find_logs(homes: Homes) -> Iterator[Log]:
 def _log(homes: Homes, path: str, root: Path, stamp: tuple[int, ...]) -> Log:
     _, _, size, written, changed = stamp
     address = homes.address_of(path)
-    # Whoever copies a file can set its time of writing, but not when the file system changed it.
+    # A program that copies a file can set its mtime but not its ctime.
     return Log(path, root, size, max(written, changed) if address == path else written, address)
 
 
 def find_latest(options: Options) -> dict[str, Any]:
-    """The offset after everything that is there now."""
+    """Return the offset after all current data."""
     with open_homes(find_places(options.paths, options.file_system)) as homes:
         logs = list(find_logs(homes))
     until = max((log.changed for log in logs), default=0)
@@ -74,7 +74,7 @@ def find_latest(options: Options) -> dict[str, Any]:
 
 
 def changed_between(logs: Iterable[Log], start: dict[str, Any], end: dict[str, Any]) -> list[Log]:
-    """The logs that changed after one offset, and not after another."""
+    """Return the logs that changed after the first offset, up to the second."""
     known, since, until = start.get("recent", {}), start.get("until", 0), end.get("until", 0)
     return [
         log for log in logs if since - _WINDOW < log.changed <= until and (log.changed > since or log.mark not in known)

@@ -1,8 +1,8 @@
-"""Tools for testing readers of agents' logs, also those of agents in other packages.
+"""Tools for testing readers of agents' logs, including those in other packages.
 
 `Log` and its subclasses build logs line by line. `find_recordings` finds recordings of real sessions, and
-`check_recording` compares what unspool reads from one with what really happened. `check_home` checks the promises that
-every reader makes, for any home directory. `registered` adds an agent to the table of agents for the time of a test:
+`check_recording` compares what unspool reads from one with what actually happened. `check_home` checks the guarantees
+of every reader, for any home directory. `registered` registers an agent for the duration of a test:
 
     with registered(AcmeAgent()):
         assert check_home(home) == []

@@ -1,4 +1,4 @@
-"""`python -m unspool.testing CORPUS`: checks what unspool reads from the recordings in a folder."""
+"""`python -m unspool.testing CORPUS`: check what unspool reads from the recordings in a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .recordings import find_recordings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check the recordings and print what is wrong; returns 1 when something is, 2 when there are no recordings."""
+    """Check the recordings and print failures. Returns 1 if there are any, and 2 if there are no recordings."""
     parser = argparse.ArgumentParser(prog="python -m unspool.testing", description=__doc__)
     parser.add_argument("corpus", type=Path, help="a folder with recordings as <agent>/<version>/<scenario>")
     parser.add_argument("--agent", default="*", help="only recordings of this agent")

@@ -1,7 +1,7 @@
-"""Builds logs line by line, for cases that no recording has.
+"""Builds logs line by line, for cases that no recording covers.
 
-`Log` is the base of the builders for the agents in this package, and of those that other packages write for theirs: it
-has lines, and times and ids that are the same in every run.
+`Log` is the base class of the builders for all agents, in this package and in others. Its times and ids are the same
+in every run.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Log(ABC):
         self.lines.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode())
 
     def raw(self, line: bytes) -> None:
-        """Add a line that may be anything."""
+        """Add a line as it is, valid or not."""
         self.lines.append(line)
 
     def next_time(self) -> str:
-        """A time one second after the last one."""
+        """Return a time one second after the previous one."""
         self._seconds += 1
         return (START + timedelta(seconds=self._seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def id(self, name: str) -> str:
-        """The same UUID for the same name."""
+        """Return a UUID that is always the same for a name."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
 
     @property
@@ -53,7 +53,7 @@ class Log(ABC):
 
     @abstractmethod
     def write(self, home: Path) -> Path:
-        """Write the log to where the agent keeps it in a home directory, and return its path."""
+        """Write the log to the agent's folder in a home directory, and return its path."""
 
     def load(self, home: Path, **options: Any) -> Session:
         """Write the log and read it; options as for `Library.load_all`."""
@@ -67,7 +67,7 @@ def load(path: Path, **options: Any) -> Session:
 
 
 def texts(session: Session, chosen: Iterable[int | m.Message] | None = None) -> list[str]:
-    """The texts in some messages, given as such or by their index, or in all."""
+    """Return the texts of messages, given as objects or indices; by default, of all messages."""
     if chosen is None:
         chosen = session.messages
     messages = [session.messages[item] if isinstance(item, int) else item for item in chosen]

@@ -8,7 +8,7 @@ from typing import Any
 from .builders import Log, write_file
 
 _LAST: Any = object()
-"""The parent of a line is the line before it."""
+"""The default parent of a line: the previous line."""
 
 
 class ClaudeLog(Log):
@@ -49,7 +49,7 @@ class ClaudeLog(Log):
         tokens: int = 10,
         **fields: Any,
     ) -> str:
-        """Add a message of the model: texts, or blocks; `tokens` is the size of the request."""
+        """Add a message of the model with texts or blocks. `tokens` is the size of the request."""
         blocks = [{"type": "text", "text": item} if isinstance(item, str) else item for item in content]
         message = {
             "id": f"msg_{reply or len(self.lines)}", "role": "assistant", "model": "claude-sonnet-4-5",
@@ -78,7 +78,7 @@ class ClaudeLog(Log):
         )
 
     def write(self, home: Path) -> Path:
-        """Write the log to where the agent keeps it in a home directory, and return its path."""
+        """Write the log to the agent's folder in a home directory, and return its path."""
         folder = home / ".claude" / "projects" / "-home-dev-demo"
         if self.agent is not None:
             folder = folder / self.session / "subagents"
@@ -87,5 +87,5 @@ class ClaudeLog(Log):
 
 
 def call(id: str, name: str = "Bash", **given: Any) -> dict[str, Any]:
-    """A tool call, as a block of a message of the model."""
+    """Return a tool call, as a block for `ClaudeLog.model`."""
     return {"type": "tool_use", "id": id, "name": name, "input": given}

@@ -55,6 +55,6 @@ class CodexLog(Log):
         self.item("function_call_output", call_id=id, output=text)
 
     def write(self, home: Path) -> Path:
-        """Write the log to where the agent keeps it in a home directory, and return its path."""
+        """Write the log to the agent's folder in a home directory, and return its path."""
         name = f"rollout-2026-03-01T09-00-00-{self.thread}.jsonl"
         return write_file(home / ".codex" / "sessions" / "2026" / "03" / "01" / name, self.data)

@@ -1,4 +1,4 @@
-"""Compares what unspool reads with what really happened, and with what the models were really sent."""
+"""Compares what unspool reads with what actually happened, and with the requests that were actually sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .recordings import Recording
 _CUT = 200
 """Recorded answers and texts are truncated to this length."""
 _HEAD = 100
-"""How much of the beginning of a summary is compared."""
+"""The number of characters of a summary that are compared."""
 _encode = msgspec.json.Encoder().encode
 _session = msgspec.json.Decoder(Session)
 _line = msgspec.json.Decoder(StreamLine)
@@ -30,7 +30,7 @@ _line = msgspec.json.Decoder(StreamLine)
 
 @contextmanager
 def registered(*agents: Agent) -> Iterator[None]:
-    """Add agents to the table of agents, and remove them at the end."""
+    """Register agents, and unregister them at the end."""
     added: list[str] = []
     try:
         for agent in agents:
@@ -43,7 +43,7 @@ def registered(*agents: Agent) -> Iterator[None]:
 
 
 def check_recording(recording: Recording) -> list[str]:
-    """What is wrong with what unspool reads from a recording; empty when it is right."""
+    """Return everything that unspool reads incorrectly from a recording; empty if all is correct."""
     sessions = recording.sessions()
     return [
         *wrong_counts(recording.truth, sessions),
@@ -54,16 +54,16 @@ def check_recording(recording: Recording) -> list[str]:
 
 
 def check_home(home: Path) -> list[str]:
-    """Which promises of a reader are broken for the sessions in a home directory; empty when all are kept.
+    """Return the guarantees of readers that are violated for the sessions in a home directory; empty if none are.
 
-    Sessions are found again by their logs, lists have the titles of the sessions, nothing is lost between a log and the
-    record, reading in pieces gives the same record as reading at once, and the record survives JSON.
+    The guarantees: a session can be found by its logs, lists show the title of the session, no line is lost between a
+    log and the record, streaming results in the same record as loading, and a record can be converted to JSON and back.
     """
     library = Library(home)
-    return [f"{ref.id}: {what}" for ref in library.refs() for what in _broken_promises(library, ref)]
+    return [f"{ref.id}: {what}" for ref in library.refs() for what in _violations(library, ref)]
 
 
-def _broken_promises(library: Library, ref: SessionRef) -> Iterator[str]:
+def _violations(library: Library, ref: SessionRef) -> Iterator[str]:
     agent = AGENTS[ref.agent]
     source, again = agent.open(ref.root), agent.open(ref.root)
     found = source.ref(ref.path)
@@ -90,18 +90,18 @@ def _broken_promises(library: Library, ref: SessionRef) -> Iterator[str]:
 
 
 def _lost_lines(agent: Agent, session: Session) -> Iterator[str]:
-    """Logs with lines that are neither records nor damaged."""
+    """Report logs with lines that are neither in the record nor counted as damaged."""
     salvaged = sum(problem.reason == "salvaged" for problem in session.problems)
     for file in session.info.files:
         if file.role == "log" and not isinstance(agent.log(Path(file.path)), JsonDocument):
-            # A damaged line from which something was salvaged has one record or more.
+            # Records that were salvaged from damaged lines come in addition to those of intact lines.
             records, intact = sum(file.records.values()), file.lines - file.damaged
             if records - intact != salvaged:
                 yield f"{file.path} has {intact} intact lines, {salvaged} salvaged records and {records} in the record"
 
 
 def _count_events(sessions: Iterable[Session]) -> tuple[Counter[str], Counter[str]]:
-    """How often each kind of event occurs in all sessions of a recording, and the reasons of rejections."""
+    """Count each kind of event in all sessions of a recording, and the reasons of rejections."""
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for session in sessions:
@@ -119,11 +119,11 @@ def _count_events(sessions: Iterable[Session]) -> tuple[Counter[str], Counter[st
 
 
 def wrong_counts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
-    """Which counts differ from what the files can show of the truth."""
+    """Return the counts that differ from those that can be recovered from the files."""
     counts, reasons = _count_events(sessions)
     ranges: dict[str, tuple[int, int]] = truth.get("ambiguous") or {}
     wanted = {key: ranges.get(key, (value, value)) for key, value in truth["recoverable"].items()}
-    # One line of the log can mean either of two events: then only their sum is known.
+    # A line of the log may mean either of two events, in which case only their sum is known.
     wanted |= {key: (low, high) for key, (low, high) in ranges.items() if "+" in key}
     wrong = []
     for key, (low, high) in wanted.items():
@@ -139,7 +139,7 @@ def wrong_counts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
 
 
 def wrong_contexts(lines: list[dict[str, Any]], sessions: list[Session]) -> list[str]:
-    """Which replies have another context than what the model was sent."""
+    """Return the replies whose context differs from the request that was sent."""
     replies = [reply for session in sessions for reply in each_reply(session)]
     wrong = []
     for line, reply in zip(lines, _matched(lines, replies), strict=True):
@@ -152,7 +152,7 @@ def wrong_contexts(lines: list[dict[str, Any]], sessions: list[Session]) -> list
 
 
 def _matched(lines: list[dict[str, Any]], replies: list[ReplyContext]) -> list[ReplyContext | None]:
-    """The reply to each request: the one with a call in common, else the one that begins the same way."""
+    """Return the reply to each request: one with the same call, or else one that starts with the same text."""
     found: list[ReplyContext | None] = [None] * len(lines)
     taken: set[int] = set()
     for fits in (_same_call, _same_context, _same_text):
@@ -177,7 +177,7 @@ def _same_call(line: dict[str, Any], reply: ReplyContext) -> bool:
 def _same_text(line: dict[str, Any], reply: ReplyContext) -> bool:
     said = _cut(reply.reply.texts[0]) if reply.reply.texts else ""
     recorded = line["reply"]["texts"]
-    # Of an answer that was interrupted, only the beginning is stored.
+    # Only the beginning of an interrupted answer is stored.
     return said != "" and bool(recorded) and _cut(recorded[0]).startswith(said)
 
 

@@ -1,4 +1,4 @@
-"""Compares the facts that only some recordings state: tokens, origins, resumes, attached texts and first prompts."""
+"""Compares facts that only some recordings include: tokens, origins, resumes, attached texts and first prompts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..core import model as m
 from ..core.session import Session
 
 _TITLE_LENGTH = 60
-"""How much of a first prompt is compared with a title."""
+"""The number of characters of a first prompt that are compared with a title."""
 
 
 def wrong_facts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
-    """Which stated facts differ from what was read."""
+    """Return the differences between the expected facts and what was read."""
     by_id = {session.info.id: session for session in sessions}
     return [
         *_wrong_usage(truth.get("usage", {}), by_id),
@@ -27,7 +27,7 @@ def wrong_facts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
 
 
 def _wrong_usage(stated: dict[str, dict[str, int]], sessions: dict[str, Session]) -> Iterator[str]:
-    """A file may have the tokens of each reply, or only the sum of all."""
+    """Compare input tokens. A file may have the tokens of each reply, or only their sum."""
     for id, usage in stated.items():
         session = sessions.get(id)
         found: set[int] = set()

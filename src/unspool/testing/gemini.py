@@ -48,6 +48,6 @@ class GeminiLog(Log):
         self.record({"$rewindTo": name})
 
     def write(self, home: Path) -> Path:
-        """Write the log to where the agent keeps it in a home directory, and return its path."""
+        """Write the log to the agent's folder in a home directory, and return its path."""
         folder = home / ".gemini" / "tmp" / "demo" / "chats"
         return write_file(folder / f"session-2026-03-01T09-00-{self.session[:8]}.jsonl", self.data)

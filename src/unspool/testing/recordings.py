@@ -1,4 +1,4 @@
-"""Recordings: sessions of a real agent, with the truth about what happened in them.
+"""Recordings: sessions of a real agent, with a description of what happened in them.
 
 A recording is a folder `<agent>/<version>/<scenario>` below a corpus:
 
@@ -44,13 +44,13 @@ class Recording(NamedTuple):
 
     @property
     def truth(self) -> dict[str, Any]:
-        """What happened."""
+        """The content of `truth.json`."""
         found: dict[str, Any] = json.loads((self.path / "truth.json").read_text(encoding="utf-8"))
         return found
 
     @property
     def contexts(self) -> list[dict[str, Any]]:
-        """The requests to the model that can be compared; for the others the files do not show enough."""
+        """The requests to the model that can be compared, without those that the files do not fully show."""
         path = self.path / "contexts.jsonl"
         if not path.exists():
             return []
@@ -58,21 +58,21 @@ class Recording(NamedTuple):
         return [line for line in lines if "skip" not in line]
 
     def refs(self) -> list[SessionRef]:
-        """The sessions that are found in it."""
+        """Return the sessions that are found in it."""
         return list(Library(self.home).refs())
 
     def sessions(self) -> list[Session]:
-        """The sessions that are read from it."""
+        """Load its sessions."""
         library = Library(self.home)
         return [session for ref in library.refs() for session in library.load_all(ref)]
 
     def logs(self) -> list[Path]:
-        """The logs of its sessions."""
+        """Return the logs of its sessions."""
         return sorted({path for ref in self.refs() for path in (ref.path, *ref.more)})
 
 
 def find_recordings(corpus: Path, agent: str = "*", version: str = "*", scenario: str = "*") -> list[Recording]:
-    """The recordings in a corpus that match, the oldest version first."""
+    """Return the matching recordings in a corpus, by agent and version, the oldest version first."""
     folders = (path.parent for path in corpus.glob(f"{agent}/{version}/{scenario}/truth.json"))
     found = (Recording(path.parts[-3], path.parts[-2], path.parts[-1], corpus) for path in folders)
     return sorted(found, key=_order)

@@ -1,4 +1,4 @@
--- After a failed call, is the next call of the same tool successful?
+-- How often does a tool succeed right after a failed call?
 -- plot: barh tool recovered_percent
 WITH steps AS (
     SELECT agent, session, tool_name AS tool, outcome, lead(outcome) OVER (

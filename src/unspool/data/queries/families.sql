@@ -1,4 +1,4 @@
--- Which sessions have the most sessions that follow from them: forks, sub-agents, resumes?
+-- Which sessions have the most descendants?
 -- plot: barh title followers
 SELECT agent, source AS session, any_value(title) AS title, count(DISTINCT target) AS followers,
     string_agg(DISTINCT lineage.kind, ', ' ORDER BY lineage.kind) AS kinds

@@ -1,4 +1,4 @@
--- Which files were read before a compaction, and again after it?
+-- Which files are used both before and after a compaction?
 -- plot: barh path times
 SELECT after.path, count(*) AS times, count(DISTINCT after.session) AS sessions
 FROM compactions

@@ -1,4 +1,4 @@
--- Which tools take longest, including the time until they were approved?
+-- Which tools take longest, including waiting for approval?
 -- plot: barh tool hours
 SELECT tool_name AS tool, count(*) AS calls, round(sum(duration_ms) / 3.6e6, 3) AS hours,
     median(duration_ms)::BIGINT AS median_ms, max(duration_ms) AS longest_ms

@@ -1,4 +1,4 @@
--- How long does it take from a prompt to the last answer of its turn?
+-- How long does it take from a prompt to the last answer?
 -- plot: barh model median_seconds
 WITH turns AS (
     SELECT agent, session, index, timestamp,

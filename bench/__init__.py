@@ -1,1 +1,1 @@
-"""Speed and memory, always against a floor measured in the same run: `make bench`."""
+"""Measures speed and memory, usually relative to a baseline measured in the same run: `make bench`."""

@@ -1,4 +1,4 @@
-"""Measure speed and memory: everything, or what is named."""
+"""Measures speed and memory: runs all benchmarks, or the ones that are named."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ BENCHES: dict[str, Bench] = {
     "many-sessions": many_sessions.measure,
     "large-session": large_session.measure,
     "tables": tables.measure,
-    "questions": tables.asking,
+    "questions": tables.queries,
     "team": team.measure,
     "spark": lambda inputs: spark.measure(inputs.whole),
     "web": lambda inputs: web.measure(CORPUS, inputs.folder),
     "supervising": lambda inputs: supervising.measure(inputs.folder),
 }
-"""Each can be run alone, in any order."""
+"""The benchmarks by name. Each can be run alone, in any order."""
 
 
 def main() -> int:
-    """Print each measure as it is taken; 1 where a promise is not kept."""
+    """Print each measurement as it is taken; returns 1 if a limit is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)} (default: all)")
-    parser.add_argument("--copies", type=int, default=1, help="more input: each recording so often (default: 1)")
+    parser.add_argument("--copies", type=int, default=1, help="copies of each recording, for more input (default: 1)")
     parser.add_argument(
         "--real",
         type=Path,
@@ -71,7 +71,7 @@ def main() -> int:
         help="a home directory with real sessions (default: %(default)s)",
     )
     parser.add_argument(
-        "--sessions", type=int, default=team.SESSIONS, help="in the store of a team, for `team` (default: %(default)s)"
+        "--sessions", type=int, default=team.SESSIONS, help="size of the store of `team` (default: %(default)s)"
     )
     args = parser.parse_args()
     if unknown := set(args.names) - BENCHES.keys():
@@ -83,7 +83,7 @@ def main() -> int:
             print(f"--- {bench}", flush=True)
             for measure in BENCHES[bench](inputs):
                 print(measure, flush=True)
-                missed += not measure.kept
+                missed += not measure.is_within_limits
     return 1 if missed else 0
 
 

@@ -1,9 +1,9 @@
-"""agentsview and unspool beside each other: the same home, the same browser, in turns.
+"""Compares unspool with agentsview: the same home, the same browser, taking turns.
 
-`python -m bench.beside HOME` prints when the first content of each page is on the screen, and how long a line that is
-written to a log takes to be seen with twenty tabs open. The median of several runs counts; each run has an empty cache.
-Requests to other hosts fail at once. agentsview is found on PATH, beside Python, or where --agentsview says
-(`pip install agentsview`); without it, only unspool is measured.
+`python -m bench.beside HOME` prints the time until the first content of each page is on the screen, and the time from
+writing a line to a log until it is on the screen, with twenty tabs open. The median of several runs counts; each run
+starts with an empty cache. Requests to other hosts are blocked. agentsview (`pip install agentsview`) is found on PATH,
+next to Python, or at the path given by --agentsview; without it, only unspool is measured.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.web.browser import CHROMIUM
 from .web import message_line
 
 SIZE = 4_000_000
-"""Bytes of the session that is opened."""
+"""Size in bytes of the session that is opened."""
 TABS = 20
 LINES = 12
-PATIENCE = 120
-TAB_PATIENCE = 30
-"""Seconds for one of many tabs to open."""
+TIMEOUT = 120
+TAB_TIMEOUT = 30
+"""Maximum time for one of many tabs to open, in seconds."""
 LIVE = "589996c1-6fe7-4b3a-ba36-da8abcdd8ab4"
 
 _WHEN_SHOWN = """
@@ -44,7 +44,7 @@ _WHEN_SHOWN = """
     const found = [...document.querySelectorAll(selector)].find(
       (each) => (each.textContent.trim() || each.tagName === 'svg') && each.getClientRects().length);
     if (!found) return requestAnimationFrame(look);
-    // What was found is painted by the frame that follows.
+    // The element is painted in the next frame.
     requestAnimationFrame(() => setTimeout(() => { window.shownAt = performance.now(); }));
   };
   look();
@@ -77,20 +77,20 @@ _WHEN_SEEN = """
 
 
 class Program(NamedTuple):
-    """A running server, and where it shows what."""
+    """A running server, with the paths of its pages and selectors for their content."""
 
     name: str
     base: str
     open: str
-    """The address that logs a browser in; empty if none is needed."""
+    """The address that logs in a browser; empty if none is needed."""
     pages: dict[str, tuple[str, str]]
-    """For each task, a path and what its first content is."""
+    """For each task, the path of a page and the selector of its first content."""
     palette: tuple[str, str]
-    """Where words are typed after Ctrl-K, and what a match is."""
+    """The selectors of the input that Ctrl-K opens, and of a match."""
     transcript: str
-    """The element with the messages of a session."""
+    """The selector of the element with the messages of a session."""
     following: str = "html"
-    """What a page has as soon as it hears of changes, where it says so."""
+    """A selector that matches once the page receives updates, if it shows that."""
 
 
 # --- the programs ----------------------------------------------------------------------------------------------------
@@ -98,12 +98,12 @@ class Program(NamedTuple):
 
 @contextmanager
 def unspool(home: Path, data: Path, session: str) -> Iterator[Program]:
-    """`unspool serve`, when everything is in the store."""
+    """Run `unspool serve` after everything is synced."""
     environ = {**os.environ, "UNSPOOL_DATA": str(data)}
     common = [sys.executable, "-m", "unspool"]
-    place = ["--home", str(home), "--store", str(data / "sessions.db")]
-    subprocess.run([*common, "sync", *place], check=True, capture_output=True, env=environ)
-    with _running([*common, "serve", *place, "--no-browser", "--port", "0"], environ) as address:
+    options = ["--home", str(home), "--store", str(data / "sessions.db")]
+    subprocess.run([*common, "sync", *options], check=True, capture_output=True, env=environ)
+    with _running([*common, "serve", *options, "--no-browser", "--port", "0"], environ) as address:
         pages = {
             "list": ("/", "li.session .title, li.session a"),
             "session": (f"/sessions/{session}", "#pages .entry .prose, #pages .entry .call"),
@@ -122,7 +122,7 @@ def unspool(home: Path, data: Path, session: str) -> Iterator[Program]:
 
 @contextmanager
 def agentsview(program: str, home: Path, data: Path, session: str) -> Iterator[Program]:
-    """`agentsview serve`, when everything is in its database."""
+    """Run `agentsview serve`, and wait until everything is in its database."""
     environ = {**os.environ, "HOME": str(home), "AGENTSVIEW_DATA_DIR": str(data)}
     serve = [program, "serve", "--no-browser", "--no-update-check", "--port", "0"]
     with _running(serve, environ) as address:
@@ -139,7 +139,7 @@ def agentsview(program: str, home: Path, data: Path, session: str) -> Iterator[P
 
 @contextmanager
 def _running(command: list[str], environ: dict[str, str]) -> Iterator[str]:
-    """A server; the address that it prints."""
+    """Run a server; yields the address that it prints."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ, text=True)
     assert process.stdout is not None
     try:
@@ -156,7 +156,7 @@ def _running(command: list[str], environ: dict[str, str]) -> Iterator[str]:
 
 
 def _wait_for_sync(program: str, environ: dict[str, str]) -> None:
-    """The server of agentsview reads in the background; `sync` returns when it is done."""
+    """Wait until the server of agentsview, which reads in the background, has read everything."""
     subprocess.run([program, "sync"], env=environ, check=True, capture_output=True)
 
 
@@ -165,9 +165,9 @@ def _wait_for_sync(program: str, environ: dict[str, str]) -> None:
 
 @contextmanager
 def context_of(browser: Any, program: Program) -> Iterator[Any]:
-    """An empty browser, logged in."""
+    """Open a new browser context, logged in and with an empty cache."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE * 1000)
+    context.set_default_timeout(TIMEOUT * 1000)
     own = urlsplit(program.base).netloc
     context.route(lambda url: urlsplit(url).netloc != own, lambda route: route.abort())
     if program.open:
@@ -175,14 +175,14 @@ def context_of(browser: Any, program: Program) -> Iterator[Any]:
         page.goto(program.open)
         page.wait_for_url(f"{program.base}/")
         page.close()
-        # What the page of the link loaded would be in the cache.
+        # The page that the link opened has filled the cache.
         context.new_cdp_session(context.new_page()).send("Network.clearBrowserCache")
     yield context
     context.close()
 
 
 def first_content(browser: Any, program: Program, *, task: str) -> float:
-    """Milliseconds from the beginning of a navigation until its content is painted."""
+    """Return the milliseconds from the start of a navigation until the first content is painted."""
     path, selector = program.pages[task]
     with context_of(browser, program) as context:
         page = context.new_page()
@@ -193,15 +193,15 @@ def first_content(browser: Any, program: Program, *, task: str) -> float:
 
 
 def search(browser: Any, program: Program, *, words: str) -> float:
-    """Milliseconds from the last letter in the palette until the first match is shown."""
-    where, selector = program.palette
+    """Return the milliseconds from typing the last letter in the palette until the first match is shown."""
+    palette, selector = program.palette
     with context_of(browser, program) as context:
         page = context.new_page()
         page.goto(program.base + "/")
         page.wait_for_selector(program.pages["list"][1])
         page.keyboard.press("Control+k")
-        page.wait_for_selector(where)
-        page.locator(where).fill(words[:-1])
+        page.wait_for_selector(palette)
+        page.locator(palette).fill(words[:-1])
         page.wait_for_timeout(1000)
         page.evaluate(_WHEN_FOUND, [selector, words])
         page.keyboard.press("End")
@@ -211,24 +211,25 @@ def search(browser: Any, program: Program, *, words: str) -> float:
 
 
 def append_to_screen(browser: Any, program: Program, log: Path) -> list[float] | None:
-    """Milliseconds from a line in a log until it is on the screen, for each line, with twenty tabs open.
+    """Return the milliseconds from writing a line to a log until it is on the screen, for several lines.
 
-    None if not all tabs can be opened: a browser has six connections to a server, and each tab may hold one.
+    Twenty tabs are open. Returns None if not all of them can be opened: a browser has six connections to a server, and
+    each tab may use one.
     """
     from playwright.sync_api import TimeoutError
 
     with context_of(browser, program) as context:
         pages = [context.new_page() for _ in range(TABS)]
         for page in pages[:-1]:
-            # Without a screen, every tab would count as visible.
+            # In a headless browser, every tab would count as visible.
             page.add_init_script(_HIDDEN)
         try:
             for page in pages:
-                page.goto(f"{program.base}/sessions/{LIVE}", wait_until="commit", timeout=TAB_PATIENCE * 1000)
+                page.goto(f"{program.base}/sessions/{LIVE}", wait_until="commit", timeout=TAB_TIMEOUT * 1000)
             for page in pages:
-                page.wait_for_selector(f"{program.transcript}:has-text('zebra0 ')", timeout=TAB_PATIENCE * 1000)
-                # On a busy machine, the text can be there long before the scripts of the page are at work.
-                page.wait_for_selector(program.following, timeout=TAB_PATIENCE * 1000)
+                page.wait_for_selector(f"{program.transcript}:has-text('zebra0 ')", timeout=TAB_TIMEOUT * 1000)
+                # On a busy machine, the text can be visible long before the scripts of the page run.
+                page.wait_for_selector(program.following, timeout=TAB_TIMEOUT * 1000)
         except TimeoutError:
             return None
         front = pages[-1]
@@ -245,22 +246,22 @@ def append_to_screen(browser: Any, program: Program, log: Path) -> list[float] |
 
 
 def _value(page: Any, expression: str) -> float:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while (found := page.evaluate(f"() => {expression} ?? null")) is None:
         if time.monotonic() > end:
-            raise SystemExit(f"{page.url} did not show what it should in {PATIENCE} s")
+            raise SystemExit(f"{page.url} did not show the expected content within {TIMEOUT} s")
         page.wait_for_timeout(20)
     return float(found)
 
 
-# --- what is measured on ---------------------------------------------------------------------------------------------
+# --- inputs and output -----------------------------------------------------------------------------------------------
 
 
 def session_of_size(home: Path, size: int) -> Path:
-    """The Claude session in a home whose log is nearest to a size."""
+    """Return the log of the Claude Code session in a home whose size is closest to `size`."""
     logs = [path for path in home.glob(".claude/projects/*/*.jsonl") if not path.name.startswith("agent-")]
     if not logs:
-        raise SystemExit(f"{home} has no sessions of Claude Code; name another home directory")
+        raise SystemExit(f"{home} has no sessions of Claude Code; choose another home directory")
     return min(logs, key=lambda path: abs(path.stat().st_size - size))
 
 
@@ -270,40 +271,40 @@ def _append(log: Path, number: int) -> None:
         file.write(message_line(number, LIVE))
 
 
-def line(task: str, times: dict[str, float | None]) -> str:
-    """The times of a task, and how they compare."""
+def table_row(task: str, times: dict[str, float | None]) -> str:
+    """Format the times of a task, and their ratio."""
     found = list(times.values())
     ratio = f"{found[0] / found[1]:>10.2f}" if len(found) > 1 and found[0] and found[1] else ""
     return f"{task:<48}" + "".join(f"{'-' if time is None else f'{time:.0f}':>12}" for time in found) + ratio
 
 
-# --- all of it -------------------------------------------------------------------------------------------------------
+# --- comparison ------------------------------------------------------------------------------------------------------
 
 
 def compare(browser: Any, home: Path, program: str | None, runs: int, words: str, folder: Path) -> Iterator[str]:
-    """Everything, in turns; a line as soon as it is known."""
+    """Measure everything, alternating between the programs; yields each row of the table as soon as it is known."""
     log = session_of_size(home, SIZE)
     with ExitStack() as servers:
-        both = [servers.enter_context(unspool(home, folder / "unspool", log.stem))]
+        programs = [servers.enter_context(unspool(home, folder / "unspool", log.stem))]
         if program is not None:
-            both.append(servers.enter_context(agentsview(program, home, folder / "agentsview", log.stem)))
-        yield f"{f'median of {runs} runs, in ms':<48}" + "".join(f"{one.name:>12}" for one in both) + "     ratio"
+            programs.append(servers.enter_context(agentsview(program, home, folder / "agentsview", log.stem)))
+        yield f"{f'median of {runs} runs, in ms':<48}" + "".join(f"{one.name:>12}" for one in programs) + "     ratio"
         titles = {
             "list": "first content of the list",
             "session": f"first content of a session of {log.stat().st_size / 1e6:.1f} MB",
             "stats": "first content of the statistics",
         }
         for task, title in titles.items():
-            yield line(title, _medians(both, runs, partial(first_content, browser, task=task)))
-        yield line(f"search for {words!r}", _medians(both, runs, partial(search, browser, words=words)))
+            yield table_row(title, _medians(programs, runs, partial(first_content, browser, task=task)))
+        yield table_row(f"search for {words!r}", _medians(programs, runs, partial(search, browser, words=words)))
     live = _live(browser, program, folder)
     title = f"from a line in a log to the screen, {TABS} tabs"
     for name, of in ((title, statistics.median), ("the slowest line", max)):
-        yield line(name, {program: of(times) if times else None for program, times in live.items()})
+        yield table_row(name, {program: of(times) if times else None for program, times in live.items()})
 
 
 def _live(browser: Any, program: str | None, folder: Path) -> dict[str, list[float] | None]:
-    """On a home with one session, a fresh copy for each program."""
+    """Measure appended lines, in a home with one session that is created again for each program."""
     found: dict[str, list[float] | None] = {}
     for name in ("unspool", *(["agentsview"] if program else [])):
         with tempfile.TemporaryDirectory(prefix="live-", dir=folder) as made:
@@ -311,9 +312,9 @@ def _live(browser: Any, program: str | None, folder: Path) -> dict[str, list[flo
             log = home / ".claude" / "projects" / "-home-dev-demo" / f"{LIVE}.jsonl"
             data.mkdir()
             _append(log, 0)
-            ours = name == "unspool"
-            with unspool(home, data, LIVE) if ours else agentsview(program or "", home, data, LIVE) as one:
-                found[name] = append_to_screen(browser, one, log)
+            is_unspool = name == "unspool"
+            with unspool(home, data, LIVE) if is_unspool else agentsview(program or "", home, data, LIVE) as server:
+                found[name] = append_to_screen(browser, server, log)
     return found
 
 
@@ -329,15 +330,15 @@ def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.beside", description=__doc__)
     parser.add_argument("home", type=Path, help="a home directory with sessions; nothing is written to it")
-    parser.add_argument("--runs", type=int, default=5, help="how often each page is opened (default: 5)")
-    parser.add_argument("--words", default="checkpoint", help="what is searched for (default: checkpoint)")
-    parser.add_argument("--data", type=Path, help="keep the databases of both programs here, for another run")
-    parser.add_argument("--agentsview", help="the program; default: the one on PATH or beside Python")
+    parser.add_argument("--runs", type=int, default=5, help="number of times each page is opened (default: 5)")
+    parser.add_argument("--words", default="checkpoint", help="words to search for (default: checkpoint)")
+    parser.add_argument("--data", type=Path, help="directory for the databases of both programs, to reuse them")
+    parser.add_argument("--agentsview", help="path of agentsview (default: found on PATH or next to Python)")
     args = parser.parse_args()
     if CHROMIUM is None:
-        raise SystemExit("no Chromium was found; install it, or name it in UNSPOOL_TEST_BROWSER")
-    beside_python = Path(sys.executable).parent / "agentsview"
-    program = args.agentsview or shutil.which("agentsview") or (str(beside_python) if beside_python.exists() else None)
+        raise SystemExit("Chromium was not found; install it, or set UNSPOOL_TEST_BROWSER to its path")
+    own = Path(sys.executable).parent / "agentsview"
+    program = args.agentsview or shutil.which("agentsview") or (str(own) if own.exists() else None)
     if program is None:
         print("agentsview is not installed (`pip install agentsview`); only unspool is measured")
     from playwright.sync_api import sync_playwright

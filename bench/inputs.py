@@ -1,4 +1,4 @@
-"""What is measured: recordings multiplied to the size of a home at work, real sessions, and other programs."""
+"""The inputs of the benchmarks: recordings multiplied to a realistic size, real sessions, and other programs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ REAL = Path(__file__).parents[1] / "build" / "public-home"
 """Real sessions, if there are any."""
 _NEWEST = 3
 _LENGTH = 8
-"""Recordings have a few turns each; sessions at work are longer."""
+"""How many times each session is repeated: recordings have a few turns each, sessions in practice are longer."""
 
 _EVERY = 4
 _LARGEST = 60_000
-"""Of the recordings of all versions: each whose number is a multiple of this, up to so many bytes."""
+"""`compact` has every `_EVERY`th recording of all versions, unless it is larger than this number of bytes."""
 
 
 class Inputs:
-    """Makes each input when it is first asked for."""
+    """Creates each input when it is first used."""
 
-    def __init__(self, folder: Path, copies: int = 1, real: Path = REAL, team: int = 0) -> None:
+    def __init__(self, folder: Path, copies: int = 1, real: Path = REAL, team_sessions: int = 0) -> None:
         """`folder` is for everything that is written; each recording is copied `copies` times.
 
-        `team` is the number of sessions in the store of a team.
+        `team_sessions` is the number of sessions in the store of the `team` benchmark; 0 for the default.
         """
-        self.team = team
+        self.team_sessions = team_sessions
         self.folder = folder
         self.real = real if real.is_dir() else None
         self._copies = copies
@@ -42,7 +42,7 @@ class Inputs:
 
     @cached_property
     def compact(self) -> list[Path]:
-        """Recordings of all versions, without large ones, in which most of the bytes are in a few lines."""
+        """Recordings of all versions, except for large ones, where a few lines have most of the bytes."""
         return [home for home in recordings(CORPUS, 1000)[::_EVERY] if size_of(home) <= _LARGEST]
 
     @cached_property
@@ -76,21 +76,21 @@ class Inputs:
 
     @cached_property
     def agentsview(self) -> str | None:
-        """The program to compare with, where it is installed."""
-        beside = Path(sys.executable).parent / "agentsview"
-        return shutil.which("agentsview") or (str(beside) if beside.exists() else None)
+        """The path of agentsview, if it is installed."""
+        next_to_python = Path(sys.executable).parent / "agentsview"
+        return shutil.which("agentsview") or (str(next_to_python) if next_to_python.exists() else None)
 
     def _multiplied(self, name: str, copies: int, length: int = _LENGTH) -> Path:
         multiply(self.newest, self.folder / name, copies, length)
         return self.folder / name
 
     def drop(self, name: str) -> None:
-        """Delete an input that no other measurement needs."""
+        """Delete an input that no other benchmark needs."""
         if name in self.__dict__:
             path: Path = self.__dict__.pop(name)
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def size_of(home: Path) -> int:
-    """Bytes of all files below a folder."""
+    """Return the total size of all files below a folder."""
     return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())

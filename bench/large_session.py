@@ -1,4 +1,4 @@
-"""One session of a gigabyte and a million lines, through everything."""
+"""Measures everything that can be done with one session of a gigabyte and a million lines."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _SESSION = "5eeded00-0000-4000-8000-000000000000"
 _UNSPOOL = [sys.executable, "-m", "unspool"]
 _REQUESTS = 10
 _WORD = "xylophonist"
-"""A word that only one message has."""
+"""A word that occurs in only one message."""
 
 
 def measure(inputs: Inputs) -> Iterator[Measure]:
-    """Sync, list, append, search, page, export."""
+    """Measure sync, append, list, search, pages and export."""
     folder = inputs.folder / "large"
     path = folder / "home" / ".claude" / "projects" / "-home-dev-demo" / f"{_SESSION}.jsonl"
     path.parent.mkdir(parents=True)
@@ -48,16 +48,16 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
     peak = memory.peak_of([*_UNSPOOL, "sync"])
     took = time.perf_counter() - start
     yield Measure(f"{name}: first sync", took, " s", None, f"{size / took / 1e6:.0f} MB/s")
-    yield Measure("  memory of it", peak / 1e6, " MB", 400)
+    yield Measure("  its memory", peak / 1e6, " MB", 400)
     stored = _stored_bytes()
-    yield Measure("  the store, to its source", 100 * stored / size, " %", None, "before maintenance")
+    yield Measure("  size of the store, relative to the log", 100 * stored / size, " %", None, "before maintenance")
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(_line(_LINES, "a late crocodile")) + "\n")
     yield Measure(
-        "  a line is appended: sync, CPU", cpu_seconds([*_UNSPOOL, "sync"]), " s", None, "all bytes are compared"
+        "  sync of an appended line, CPU", cpu_seconds([*_UNSPOOL, "sync"]), " s", None, "all bytes are compared"
     )
     yield Measure(
-        "  the same while it is followed", 1e3 * _followed(path), " ms", 100, "CPU, median, with a search for it"
+        "  the same while it is followed", 1e3 * _followed(path), " ms", 100, "CPU, median, including a search for it"
     )
     yield Measure("  ls, CPU", cpu_seconds([*_UNSPOOL, "ls"]), " s", 1.0)
     yield Measure("  search for a word, CPU", cpu_seconds([*_UNSPOOL, "search", "--no-sync", _WORD]), " s", 1.0)
@@ -65,18 +65,18 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
     start = time.perf_counter()
     peak = memory.peak_of([*_UNSPOOL, "export", "--format", "stream", str(path)])
     yield Measure("  export --format stream", time.perf_counter() - start, " s")
-    yield Measure("  memory of it", peak / 1e6, " MB", 200)
+    yield Measure("  its memory", peak / 1e6, " MB", 200)
     shutil.rmtree(folder)
 
 
 def write(path: Path, lines: int) -> None:
-    """Prompts, answers, calls and results, in turn, with words as frequent as in a language."""
-    chance = random.Random(3)
-    words = [f"{chance.choice('bcdfghjklmnprstvz')}{chance.choice('aeiou')}{number:x}" for number in range(30_000)]
-    paragraphs = [" ".join(words[int(len(words) ** chance.random()) - 1] for _ in range(110)) for _ in range(4_000)]
+    """Write prompts, calls, results and responses, in turn. Word frequencies are as in natural language."""
+    rng = random.Random(3)
+    words = [f"{rng.choice('bcdfghjklmnprstvz')}{rng.choice('aeiou')}{number:x}" for number in range(30_000)]
+    paragraphs = [" ".join(words[int(len(words) ** rng.random()) - 1] for _ in range(110)) for _ in range(4_000)]
     with open(path, "w", encoding="utf-8") as file:
         for number in range(lines):
-            text = f"{number} {chance.choice(paragraphs)}"
+            text = f"{number} {rng.choice(paragraphs)}"
             if number == lines // 2:
                 text += f" {_WORD}"
             file.write(json.dumps(_line(number, text)) + "\n")
@@ -111,7 +111,7 @@ def _stored_bytes() -> int:
 
 
 def _followed(path: Path) -> float:
-    """How long a process that has read the session computes until an appended line is found."""
+    """Return the CPU seconds that a process which has read the session needs until a search finds an appended line."""
     store = open_store(None)
     home = AGENTS["claude"].open(path.parents[2])
     ref = next(iter(home.refs()))
@@ -146,14 +146,14 @@ def _server() -> Iterator[tuple[str, str]]:
 
 
 def _pages() -> Iterator[Measure]:
-    """The first and the last page of the session, as the server makes them."""
+    """Measure the server's responses for the first and the last page of the session."""
     with (
         _server() as (base, token),
         httpx.Client(base_url=base, headers={"authorization": f"Bearer {token}"}, timeout=120) as client,
     ):
         for name, query in (("first", ""), ("last", f"?at={_LINES - 1}")):
             times = [seconds(lambda query=query: _get(client, query)) for _ in range(_REQUESTS)]  # type: ignore[misc]
-            detail = f"the first time {1e3 * times[0]:.0f} ms"
+            detail = f"first request {1e3 * times[0]:.0f} ms"
             yield Measure(f"  its {name} page, median", 1e3 * statistics.median(times), " ms", 300, detail)
 
 

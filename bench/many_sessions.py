@@ -1,4 +1,4 @@
-"""Twenty thousand sessions: what a list of the newest costs, and whether a sync costs more for each of them."""
+"""Measures 20,000 sessions: the cost of listing the newest ones, and whether a sync costs more per session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNSPOOL = [sys.executable, "-m", "unspool"]
 
 
 def measure(inputs: Inputs) -> Iterator[Measure]:
-    """A list of the newest twenty; first and second sync."""
+    """Measure a list of the newest 20 sessions, and a first and a second sync."""
     folder = inputs.folder / "many"
     few, again_few = _synced(folder / "few", _FEW)
     many, again_many = _synced(folder / "many", _MANY)
@@ -30,29 +30,29 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
         took = _cpu([*_UNSPOOL, "ls", "-n", "20", *options], folder / "many")
         some = _cpu([*_UNSPOOL, "ls", "-n", "20", *options], folder / "few")
         detail = f"CPU; {_FEW:,} sessions {some:.2f} s, python itself {bare:.2f} s"
-        yield Measure(f"{name} of {_MANY:,} sessions", took, " s", 0.3, detail, "as costly as all of them, 10 s")
+        yield Measure(f"{name} of {_MANY:,} sessions", took, " s", 0.3, detail, "10 s, as for a full list")
     each, each_again = many / _MANY / (few / _FEW), again_many / _MANY / (again_few / _FEW)
     detail = f"{many:.1f} s for {_MANY:,}, {few:.2f} s for {_FEW:,}"
-    yield Measure("first sync of 20 times as many sessions, for each", each, "x", 1.5, detail, "20x for some")
+    yield Measure("first sync of 20 times as many sessions, per session", each, "x", 1.5, detail, "20x for some")
     detail = f"{again_many:.2f} s and {again_few:.2f} s"
-    yield Measure("second sync of 20 times as many sessions, for each", each_again, "x", 1.5, detail)
+    yield Measure("second sync of 20 times as many sessions, per session", each_again, "x", 1.5, detail)
     shutil.rmtree(folder)
 
 
 def write(home: Path, count: int) -> None:
-    """Small sessions in many projects."""
+    """Write small sessions in many projects."""
     for number in range(count):
         log = ClaudeLog(f"session {number}")
         log.user(f"Please look into case {number}")
         log.model(f"Case {number} is closed.")
-        place = log.write(home)
-        project = place.parents[1] / f"-home-dev-project{number % _PROJECTS}"
+        path = log.write(home)
+        project = path.parents[1] / f"-home-dev-project{number % _PROJECTS}"
         project.mkdir(exist_ok=True)
-        place.rename(project / place.name)
+        path.rename(project / path.name)
 
 
 def _synced(folder: Path, count: int) -> tuple[float, float]:
-    """CPU seconds of a first and a second sync, without those of starting the program."""
+    """Return the CPU seconds of a first and a second sync, not counting the start of the program."""
     write(folder / "home", count)
     (folder / "none" / "home").mkdir(parents=True)
     sync = [*_UNSPOOL, "sync"]

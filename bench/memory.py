@@ -1,4 +1,4 @@
-"""Memory while a session of a gigabyte is exported as a stream."""
+"""Measures memory while a session of a gigabyte is exported as a stream."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .multiply import lengthen
 from .report import Measure
 
 _SIZE = 1 << 30
-_PAUSE = 0.1
+_INTERVAL = 0.1
 
 
 def measure(corpus: Path, folder: Path) -> Iterator[Measure]:
-    """The peak of a program of its own."""
+    """Measure the peak memory of an export in a separate process."""
     path = folder / "long.jsonl"
     write(path, corpus)
     start = time.perf_counter()
@@ -29,7 +29,7 @@ def measure(corpus: Path, folder: Path) -> Iterator[Measure]:
 
 
 def write(path: Path, corpus: Path, size: int = _SIZE) -> None:
-    """The longest recorded session, over and over, with new ids that hang together."""
+    """Write the longest recorded session, repeated to at least `size` bytes, with new ids that stay consistent."""
     source = max(corpus.glob("claude/2.1.325/*/home/.claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
     data = source.read_bytes()
     times = size // len(data) + 1
@@ -39,23 +39,22 @@ def write(path: Path, corpus: Path, size: int = _SIZE) -> None:
 
 
 def peak_of(command: list[str], output: IO[str] | int = subprocess.DEVNULL) -> int:
-    """The most memory, in bytes, that a program and all it started had at once.
+    """Return the peak memory of a command and all processes that it starts, in bytes.
 
-    It is looked up again and again: what the system itself remembers of a process begins with the size of the one
-    that started it.
+    The memory is sampled, because the peak that the system records for a process starts with the size of its parent.
     """
     process = subprocess.Popen(command, stdout=output)
     peak = 0
     while process.poll() is None:
         peak = max(peak, _memory_of(process.pid))
-        time.sleep(_PAUSE)
+        time.sleep(_INTERVAL)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+        raise SystemExit(f"{' '.join(command)} exited with status {process.returncode}")
     return peak
 
 
 def _memory_of(pid: int) -> int:
-    """Of a process and its children; what several share is counted once."""
+    """Return the memory of a process and its descendants; memory that several of them share is counted once."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -1,8 +1,8 @@
-"""Make a large home directory out of recordings, for the benchmarks.
+"""Makes a large home directory from recordings, for the benchmarks.
 
-Every recording is copied `copies` times, with fresh ids, so that all sessions are different ones; and each session
-is made `length` times as long by repeating what was said in it, again with fresh ids and with parents that lead on.
-The lines stay what the agents wrote: same kinds, same sizes, same order.
+Every recording is copied `copies` times, with new ids, so that all sessions are different. Each session is made
+`length` times as long by repeating its lines, again with new ids; the first line of a repetition continues the previous
+one. Otherwise the lines stay as the agents wrote them: same kinds, same sizes, same order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = re.compile(rb'"parentUuid":null')
 
 
 class Renamer:
-    """Gives every id another one of the same form, always the same for the same salt."""
+    """Replaces every id with another one of the same form, which depends only on the id and the salt."""
 
     def __init__(self, salt: str, keep: frozenset[bytes] = frozenset()) -> None:
         self._salt = salt.encode()
@@ -48,7 +48,7 @@ def _like(old: bytes, digest: bytes) -> bytes:
 
 
 def lengthen(data: bytes, session: bytes, times: int) -> Iterator[bytes]:
-    """The lines of a session, `times` over."""
+    """Iterate over the lines of a session, repeated `times` times."""
     lines = data.splitlines(keepends=True) if data.endswith(b"\n") else (data + b"\n").splitlines(keepends=True)
     yield data if data.endswith(b"\n") else data + b"\n"
     last = _last_id(lines)
@@ -81,7 +81,7 @@ def _last_id(lines: list[bytes]) -> bytes | None:
 
 
 def recordings(corpus: Path, newest: int) -> list[Path]:
-    """The homes of the recordings made with the newest versions of each agent: what people have on their disks."""
+    """Return the homes of the recordings made with the newest versions of each agent."""
     found = []
     for agent in sorted(path for path in corpus.iterdir() if path.is_dir()):
         for version in sorted(agent.iterdir(), key=_number)[-newest:]:
@@ -94,7 +94,7 @@ def _number(version: Path) -> list[int]:
 
 
 def multiply(homes: list[Path], target: Path, copies: int, length: int, first: int = 0) -> int:
-    """Write the large home; returns its size in bytes. Copies with other numbers are others."""
+    """Write the large home; returns its size in bytes. Copies are numbered from `first`, and each number is unique."""
     size = 0
     for number, home in enumerate(homes):
         for copy in range(first, first + copies):
@@ -102,16 +102,16 @@ def multiply(homes: list[Path], target: Path, copies: int, length: int, first: i
             for path in sorted(home.rglob("*")):
                 if not path.is_file() or path.name in ("history.jsonl", "logs.json", "session_index.jsonl"):
                     continue
-                size += _write(path, target / _place(path.relative_to(home), rename, number, copy), rename, length)
+                size += _write(path, target / _target(path.relative_to(home), rename, number, copy), rename, length)
     return size
 
 
-def _place(path: Path, rename: Renamer, number: int, copy: int) -> Path:
+def _target(path: Path, rename: Renamer, number: int, copy: int) -> Path:
     text = UUID.sub(rename, str(path).encode()).decode()
     parts = list(Path(text).parts)
-    for place, part in enumerate(parts):
-        if place and parts[place - 1] in ("projects", "tmp"):
-            parts[place] = f"{part}-{number}-{copy}"
+    for index, part in enumerate(parts):
+        if index and parts[index - 1] in ("projects", "tmp"):
+            parts[index] = f"{part}-{number}-{copy}"
     return Path(*parts)
 
 
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     parser.add_argument("--copies", type=int, default=14)
     parser.add_argument("--length", type=int, default=1)
-    parser.add_argument("--newest", type=int, default=1000, help="so many versions of each agent (default: all)")
+    parser.add_argument("--newest", type=int, default=1000, help="number of versions of each agent (default: all)")
     args = parser.parse_args()
     size = multiply(recordings(args.corpus, args.newest), args.target, args.copies, args.length)
     print(f"{size / 1e6:.0f} MB in {args.target}")

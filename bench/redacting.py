@@ -1,4 +1,4 @@
-"""Redaction: how many planted secrets are found, how much else is, and what it costs."""
+"""Measures redaction: the share of planted secrets that are found, false alarms, and the cost."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from unspool.redact import Redactor, find_secrets
 from .report import Measure, seconds
 
 EACH = 8
-"""Secrets of each kind."""
+"""Number of secrets of each kind."""
 _SEEDS = (17, 18, 19)
 _ROUNDS = 9
-"""Of both in turns, in CPU time; the best of each counts, so that other programs matter little."""
+"""Exports with and without redaction, in turns; the best CPU time of each counts, so other programs matter little."""
 _KEY = b"a key for placeholders".ljust(32)
 _encode = msgspec.json.Encoder().encode
 
 
 def measure(home: Path) -> Iterator[Measure]:
-    """Recall, false alarms and cost, on the sessions of a home."""
+    """Measure recall, false alarms and cost, on the sessions of a home."""
     messages = [message for message in _messages(home) if message.blocks]
     yield from _recall(messages)
     yield _false_alarms(messages)
@@ -46,13 +46,13 @@ def _messages(home: Path) -> Iterator[m.Message]:
 
 
 def _recall(messages: list[m.Message]) -> Iterator[Measure]:
-    """Secrets of all kinds in the texts of recorded messages: as they are, in JSON, and in JSON in JSON."""
+    """Measure secrets of all kinds in the texts of recorded messages: as they are, in JSON, and in JSON in JSON."""
     missed: Counter[str] = Counter()
     count = 0
-    spoken = [message for message in messages if any(isinstance(block, m.Text) for block in message.blocks)]
+    carriers = [message for message in messages if any(isinstance(block, m.Text) for block in message.blocks)]
     for seed in _SEEDS:
         secrets = [*planted(EACH, seed), *in_logs.in_logs(EACH, seed)]
-        for number, (one, message) in enumerate(zip(secrets, cycle(spoken), strict=False)):
+        for number, (one, message) in enumerate(zip(secrets, cycle(carriers), strict=False)):
             count += 1
             missed[one.kind] += _is_left(one, _encode(_with(message, _nested(one.text, number % 3))))
     found = 100 * (1 - sum(missed.values()) / count)
@@ -70,15 +70,15 @@ def _nested(text: str, depth: int) -> str:
 
 def _with(message: m.Message, text: str) -> m.Message:
     blocks = list(message.blocks)
-    place = next(place for place, block in enumerate(blocks) if isinstance(block, m.Text))
-    block = blocks[place]
+    index = next(index for index, block in enumerate(blocks) if isinstance(block, m.Text))
+    block = blocks[index]
     assert isinstance(block, m.Text)
-    blocks[place] = msgspec.structs.replace(block, text=f"{block.text}\n{text}\n{block.text}")
+    blocks[index] = msgspec.structs.replace(block, text=f"{block.text}\n{text}\n{block.text}")
     return msgspec.structs.replace(message, blocks=blocks)
 
 
 def _is_left(one: Planted, data: bytes) -> bool:
-    """Whether a secret, or a line of a key, is in the redacted data."""
+    """Whether a secret, or a line of a private key, is still in the redacted data."""
     redacted = Redactor(_KEY).data(data)
     lines = [line.split("\t")[-1] for line in one.secret.split("\n")]
     traces = lines if len(lines) == 1 else [line for line in lines[2:-2] if line]
@@ -86,7 +86,7 @@ def _is_left(one: Planted, data: bytes) -> bool:
 
 
 def _false_alarms(messages: list[m.Message]) -> Measure:
-    """In recordings as they are, with all their hashes, ids, signatures and images."""
+    """Measure false alarms in recordings as they are, with all their hashes, ids, signatures and images."""
     found = Counter(secret.kind for message in messages for secret in find_secrets(_encode(message)))
     alarms = 1000 * sum(found.values()) / len(messages)
     detail = f"{sum(found.values())} in {len(messages):,} messages: {dict(found)}"
@@ -94,7 +94,7 @@ def _false_alarms(messages: list[m.Message]) -> Measure:
 
 
 def _cost(home: Path) -> Measure:
-    """`unspool export --format stream`, with redaction and without, in turns."""
+    """Measure `unspool export --format stream` with redaction and without, in turns."""
     with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
         command = ["export", "--home", str(home), "--format", "stream", "-o", file.name]
 
@@ -104,6 +104,6 @@ def _cost(home: Path) -> Measure:
 
         export("--redact")
         times = [(export(), export("--redact")) for _ in range(_ROUNDS)]
-    plain, redacted = min(one for one, _ in times), min(other for _, other in times)
-    detail = f"{redacted:.2f} s to {plain:.2f} s of CPU time"
-    return Measure("redaction: export of a stream, to one without it", redacted / plain, "x", 1.15, detail)
+    plain, redacted = min(without for without, _ in times), min(with_it for _, with_it in times)
+    detail = f"{redacted:.2f} s vs. {plain:.2f} s of CPU time"
+    return Measure("redaction: export of a stream, relative to one without", redacted / plain, "x", 1.15, detail)

@@ -1,4 +1,4 @@
-"""A file that is rewritten with every message, as Gemini CLI does it: what its versions cost."""
+"""Measures the space for the versions of a file that is rewritten with every message, as Gemini CLI does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MACHINE = ("bench", "bench")
 
 
 def measure(inputs: Inputs) -> Iterator[Measure]:
-    """The store after all rewrites and maintenance, against one that only saw the last version."""
+    """Measure the store after all rewrites and maintenance, relative to one that has only the last version."""
     folder = inputs.folder / "rewrites"
     home = folder / "home"
     path = home / ".gemini" / "tmp" / ("ab" * 32) / "chats" / "session-2026-03-01T09-00-0badcafe.json"
@@ -50,12 +50,12 @@ def _store(path: Path) -> Store:
 
 
 def _write(path: Path, turns: int) -> None:
-    """A session of some turns: the first ones are the same in every version."""
-    chance = random.Random(7)
+    """Write a session of some turns; the turns of an earlier version stay the same."""
+    rng = random.Random(7)
     messages: list[dict[str, Any]] = []
     for turn in range(turns):
         for kind in ("user", "gemini"):
-            text = " ".join(f"{chance.choice('bdfglmnprst')}{chance.randrange(4000):x}" for _ in range(_WORDS))
+            text = " ".join(f"{rng.choice('bdfglmnprst')}{rng.randrange(4000):x}" for _ in range(_WORDS))
             messages.append(
                 {
                     "id": f"{kind}-{turn}",
@@ -72,7 +72,7 @@ def _write(path: Path, turns: int) -> None:
 
 
 def _sizes(store: Store, path: Path) -> tuple[int, int]:
-    """Bytes of the file, and of the text index in it, after maintenance."""
+    """Return the size of the database, and of the text index in it, after maintenance."""
     Maintenance(store, everything=True).run()
     store.database.optimize()
     ((index,),) = store.database.rows("SELECT sum(length(block)) FROM words_data")

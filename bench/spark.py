@@ -1,7 +1,7 @@
-"""A Spark cluster on this machine: twice the workers, and what Spark costs over one plain process.
+"""Measures Spark clusters on this machine: the gain of a second worker, and the cost relative to a plain process.
 
-Both clusters wait while the other one, or the plain process, reads, so that all meet the same other programs. Starting
-them, and the first reading, in which Java compiles and Python imports, are left out.
+Two clusters and a plain process read in turns, so that other programs affect all of them alike. The start of the
+clusters, and the first read, in which Java compiles and Python imports, are not included.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .report import Measure, seconds
 _TABLE = "all"
 _RUNS = 3
 _GAIN = 1.4
-"""How many times as fast two workers are to be."""
+"""How many times as fast as one worker two workers have to be."""
 
 
 class _Read(NamedTuple):
-    """Seconds of one reading: on the clock, and of all processors."""
+    """Seconds of one read: wall clock time and CPU time."""
 
     clock: float
     cpu: float
 
 
 class _Cluster:
-    """A cluster in a process of its own, which reads when it is told to."""
+    """A cluster in a separate process, which reads on request."""
 
     def __init__(self, workers: int, home: Path) -> None:
         environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
@@ -47,29 +47,29 @@ class _Cluster:
             text=True,
             env=environment,
         )
-        self.start, self.first = self._answer()
+        self.start, self.first = self._response()
 
     def read(self) -> _Read:
         """Read everything once."""
         assert self._process.stdin is not None
         print(file=self._process.stdin, flush=True)
-        return _Read(*self._answer())
+        return _Read(*self._response())
 
-    def _answer(self) -> list[float]:
+    def _response(self) -> list[float]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"Spark ended with {self._process.wait()}")
+            raise SystemExit(f"Spark exited with status {self._process.wait()}")
         found: list[float] = json.loads(line)
         return found
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the cluster."""
         self._process.communicate()
 
 
 def measure(home: Path) -> Iterator[Measure]:
-    """One process, a cluster with one worker, and one with two, in turns. Nothing where Java is missing."""
+    """Measure a plain process, a cluster with one worker, and one with two, in turns; nothing if Java is missing."""
     if shutil.which("java") is None:
         print("    Spark needs Java 17, which is not installed")
         return
@@ -87,10 +87,10 @@ def measure(home: Path) -> Iterator[Measure]:
     gain = one.clock / two.clock
     yield Measure("Spark, times as fast with 2 workers as with 1", gain, "x", None, detail, at_least=_GAIN)
     detail = f"one process: {plain.clock:.1f} s"
-    yield Measure("Spark, 1 worker against one process", one.clock / plain.clock, "x", None, detail)
-    detail = f"{one.cpu:.1f} s against {plain.cpu:.1f} s"
-    yield Measure("  the same in processor time", one.cpu / plain.cpu, "x", None, detail)
-    detail = f"and {clusters[0].first:.1f} s for the first reading"
+    yield Measure("Spark, 1 worker, relative to one plain process", one.clock / plain.clock, "x", None, detail)
+    detail = f"{one.cpu:.1f} s vs. {plain.cpu:.1f} s"
+    yield Measure("  the same in CPU time", one.cpu / plain.cpu, "x", None, detail)
+    detail = f"and {clusters[0].first:.1f} s for the first read"
     yield Measure("  starting a cluster", clusters[0].start, " s", None, detail)
 
 
@@ -100,18 +100,18 @@ def _plain(home: Path) -> _Read:
     return _Read(clock, time.process_time() - before)
 
 
-def _processor_time(pid: int) -> float:
-    """Of a process and all that it started."""
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process and of all processes that it started."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     children = (
         child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
     )
-    return own + sum(_processor_time(int(child)) for child in children)
+    return own + sum(_cpu_seconds(int(child)) for child in children)
 
 
 def main() -> None:
-    """Print the times of starting and of the first reading as JSON, then those of one more for each line of input."""
+    """Print the times of the start and of the first read as JSON, then read again for each line of input."""
     from pyspark.sql import SparkSession
 
     import unspool.spark
@@ -133,9 +133,9 @@ def main() -> None:
 
     print(json.dumps([seconds(start), seconds(read)]), flush=True)
     for _ in sys.stdin:
-        before = _processor_time(os.getpid())
+        before = _cpu_seconds(os.getpid())
         clock = seconds(read)
-        print(json.dumps([clock, _processor_time(os.getpid()) - before]), flush=True)
+        print(json.dumps([clock, _cpu_seconds(os.getpid()) - before]), flush=True)
     sessions[0].stop()
 
 

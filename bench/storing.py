@@ -1,4 +1,7 @@
-"""The store: taking everything in, against reading, decoding, indexing and packing it and nothing else."""
+"""Measures the store: first and second sync, memory, search and appended lines.
+
+The baseline of a first sync is reading, decoding, indexing and compressing the same files, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ from .report import Measure, seconds
 
 _MACHINE = ("bench", "bench")
 _ROUNDS = 3
-"""The best of so many counts, in turns with what it is compared to: other programs may be busy meanwhile."""
-Found = TypeVar("Found")
+"""Runs in turns with the baseline. The best of each counts, because other programs may be running."""
+Result = TypeVar("Result")
 _SYNC = """
 import sys, time
 from pathlib import Path
@@ -60,36 +63,36 @@ store.database.optimize()
 
 
 def measure(home: Path, folder: Path) -> Iterator[Measure]:
-    """First and second run, size, memory, a line that is appended, and searching."""
+    """Measure a first and a second sync, size, memory, and regex search."""
     size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
     database = folder / "sessions.db"
-    floors, runs = [], []
+    baselines, runs = [], []
     for _ in range(_ROUNDS):
-        for path in folder.glob("floor.db*"):
+        for path in folder.glob("baseline.db*"):
             path.unlink()
-        floors.append(_alone(_floor, home, folder))
+        baselines.append(_in_new_process(_baseline, home, folder))
         runs.append(_first_run(home, database))
-    (floor, detail), took = min(floors), min(runs)
+    (baseline, detail), took = min(baselines), min(runs)
     yield Measure(
-        "first sync, to read + decode + FTS5 + zstd",
-        took / floor,
+        "first sync, relative to read + decode + FTS5 + zstd",
+        took / baseline,
         "x",
         1.5,
         f"{size / 1e6:.0f} MB in {took:.1f} s; {detail}",
     )
-    yield Measure("the store, to its source", 100 * database.stat().st_size / size, " %", 40)
+    yield Measure("size of the store, relative to its source", 100 * database.stat().st_size / size, " %", 40)
     peak = memory.peak_of(_sync(home, folder / "memory.db"))
     yield Measure("memory of the first sync", peak / 1e6, " MB", 300)
     store = Store(SqliteDatabase(database, machine=_MACHINE))
     again = seconds(lambda: Syncer(store, home).run())
     files = len(store.files.all())
-    yield Measure("second sync, for 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
-    yield from _exact(store)
+    yield Measure("second sync, per 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
+    yield from _regex(store)
     store.close()
 
 
 def memory_growth(corpus: Path, folder: Path) -> Iterator[Measure]:
-    """All processes together: with twenty times as many sessions, and with sessions ten times as long."""
+    """Measure the memory of all processes with twenty times as many sessions, and with sessions ten times as long."""
     homes = [path for path in recordings(corpus, 1000) if "claude" in path.parts][::12]
     peaks = []
     for name, copies, length in (("once", 6, 4), ("many", 120, 4), ("long", 6, 40)):
@@ -99,26 +102,26 @@ def memory_growth(corpus: Path, folder: Path) -> Iterator[Measure]:
         shutil.rmtree(home)
     (once, small), (many, large), (long, longer) = peaks
     detail = f"{small / 1e6:.0f} MB need {once / 1e6:.0f} MB, {large / 1e6:.0f} MB need {many / 1e6:.0f} MB"
-    name = "memory of a first sync, of 20 times as many sessions"
+    name = "memory of a first sync of 20 times as many sessions"
     yield Measure(name, many / once, "x", 1.3, detail, "44 to 176 MB")
     detail = f"{longer / 1e6:.0f} MB need {long / 1e6:.0f} MB"
-    yield Measure("memory of a first sync, of sessions 10 times as long", long / once, "x", 1.3, detail, "67 to 203 MB")
+    yield Measure("memory of a first sync of sessions 10 times as long", long / once, "x", 1.3, detail, "67 to 203 MB")
 
 
-def _alone(work: Callable[[Path, Path], Found], *args: Path) -> Found:
-    """In a process of its own: what was done here before makes this one slower."""
+def _in_new_process(work: Callable[[Path, Path], Result], *args: Path) -> Result:
+    """Run some work in a new process, because earlier work makes this one slower."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args).result()
 
 
-def _floor(home: Path, folder: Path) -> tuple[float, str]:
-    """What cannot be left out, in one process."""
+def _baseline(home: Path, folder: Path) -> tuple[float, str]:
+    """Return the seconds of the work that no sync can avoid, in one process, and a description of it."""
     library = Library(home)
     refs = list(library.refs())
     paths = list(dict.fromkeys(path for ref in refs for path in (ref.path, *ref.more)))
     decoding = seconds(lambda: _decode(paths))
     packing = seconds(lambda: _pack(paths))
-    database = sqlite3.connect(folder / "floor.db", isolation_level=None)
+    database = sqlite3.connect(folder / "baseline.db", isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute(
@@ -136,7 +139,7 @@ def _floor(home: Path, folder: Path) -> tuple[float, str]:
         ]
         indexing += seconds(lambda texts=texts: _index(database, texts))  # type: ignore[misc]
     database.close()
-    return decoding + packing + indexing, f"floor {decoding:.1f} + {indexing:.1f} + {packing:.1f} s"
+    return decoding + packing + indexing, f"baseline {decoding:.1f} + {indexing:.1f} + {packing:.1f} s"
 
 
 def _decode(paths: list[Path]) -> None:
@@ -163,7 +166,7 @@ def _index(database: sqlite3.Connection, texts: list[tuple[int, str]]) -> None:
 
 
 def _first_run(home: Path, database: Path) -> float:
-    """How long it takes, in a program of its own. Its memory is looked at another time: looking takes time too."""
+    """Return the seconds of a first sync in a new process. Memory is measured in another run: that takes time too."""
     for path in database.parent.glob(f"{database.name}*"):
         path.unlink()
     return float(subprocess.run(_sync(home, database), check=True, capture_output=True, text=True).stdout)
@@ -174,23 +177,23 @@ def _sync(home: Path, database: Path) -> list[str]:
 
 
 def against_agentsview(inputs: Inputs) -> Iterator[Measure]:
-    """The Claude files of all versions, where that program is installed: the best runs of each.
+    """Measure a first sync of Claude Code recordings of all versions, if agentsview is installed.
 
-    It reads only what was said. The newest versions write ten times as much around it, which we keep and it passes
-    over, so that their recordings alone would compare different work.
+    agentsview only reads the messages. The newest versions write ten times as much other data, which unspool stores and
+    agentsview skips, so comparing only their recordings would compare different work.
     """
     if inputs.agentsview is None:
         return
     home = inputs.folder / "claude"
     size = multiply([path for path in recordings(CORPUS, 1000) if "claude" in path.parts], home, 4, 8)
-    theirs, ours = best_against_agentsview(inputs.agentsview, home, inputs.folder)
-    detail = f"{size / 1e6:.0f} MB in {ours:.1f} s, agentsview {theirs:.1f} s"
-    yield Measure("first sync, times faster than agentsview", theirs / ours, "x", None, detail, at_least=4)
+    agentsview, unspool = best_against_agentsview(inputs.agentsview, home, inputs.folder)
+    detail = f"{size / 1e6:.0f} MB in {unspool:.1f} s, agentsview {agentsview:.1f} s"
+    yield Measure("first sync, times faster than agentsview", agentsview / unspool, "x", None, detail, at_least=4)
     shutil.rmtree(home)
 
 
 def best_against_agentsview(program: str, home: Path, folder: Path) -> tuple[float, float]:
-    """The best times of both, taken in turns."""
+    """Return the best times of agentsview and unspool, measured in turns."""
     rounds = []
     for _ in range(_ROUNDS):
         data = folder / "agentsview"
@@ -198,8 +201,8 @@ def best_against_agentsview(program: str, home: Path, folder: Path) -> tuple[flo
         shutil.rmtree(data)
     for path in folder.glob("claude.db*"):
         path.unlink()
-    theirs, ours = map(min, zip(*rounds, strict=True))
-    return theirs, ours
+    agentsview, unspool = map(min, zip(*rounds, strict=True))
+    return agentsview, unspool
 
 
 def _run_agentsview(program: str, home: Path, data: Path) -> float:
@@ -214,7 +217,7 @@ def _run_agentsview(program: str, home: Path, data: Path) -> float:
         run("daemon", "stop")
 
 
-def _exact(store: Store) -> Iterator[Measure]:
+def _regex(store: Store) -> Iterator[Measure]:
     rows = store.sessions.select()
     sample = rows[:200]
     messages = sum(row.messages for row in rows)
@@ -224,11 +227,11 @@ def _exact(store: Store) -> Iterator[Measure]:
     size = sum(len(part.text) for part in texts) / sum(row.messages for row in sample) * messages
     took = seconds(lambda: list(search_regex(store, r"zzqx_\w+\(", Filters())))
     detail = f"{size / 1e6:.0f} MB of text in {took:.2f} s"
-    yield Measure("regex over everything, for 300 MB of text", took / (size / 300e6), " s", 1.0, detail)
+    yield Measure("regex search of everything, per 300 MB of text", took / (size / 300e6), " s", 1.0, detail)
 
 
 def searching(folder: Path) -> Iterator[Measure]:
-    """Words among a million messages."""
+    """Measure searches among a million messages."""
     home = folder / "million"
     _write_million(home)
     store = Store(SqliteDatabase(folder / "million.db", machine=_MACHINE))
@@ -238,13 +241,14 @@ def searching(folder: Path) -> Iterator[Measure]:
     before = _file_size(store)
     Maintenance(store).run()
     detail = f"{before / 1e6:.0f} MB before"
-    yield Measure("the store after maintenance, to before", 100 * _file_size(store) / before, " %", 100, detail)
+    name = "size of the store after maintenance, relative to before"
+    yield Measure(name, 100 * _file_size(store) / before, " %", 100, detail)
     store.close()
     shutil.rmtree(home)
 
 
 def search_times(store: Store, name: str, detail: str, before: str) -> Iterator[Measure]:
-    """Words, pairs of words, and phrases that are in the store."""
+    """Measure searches for words, pairs of words and phrases that are in the store."""
     words = [row[0] for row in _vocabulary(store)]
     queries = [parse(word) for word in words]
     queries += [parse(f"{one} {other}") for one, other in pairwise(words)]
@@ -257,7 +261,7 @@ def search_times(store: Store, name: str, detail: str, before: str) -> Iterator[
 
 
 def _frequent(store: Store) -> Measure:
-    """A word that is in every session; the candidates alone took 86 ms when they were sorted."""
+    """Measure a word that is in every session. Sorting the candidates alone once took 86 ms."""
     ((word, texts),) = store.database.rows("SELECT term, doc FROM temp.vocabulary ORDER BY doc DESC LIMIT 1")
     query = parse(word)
     took = statistics.median(seconds(lambda: store.search.matches(query, 600)) for _ in range(20))
@@ -271,9 +275,9 @@ def _file_size(store: Store) -> int:
 
 
 def _write_million(home: Path) -> None:
-    """Five hundred sessions of two thousand messages; words are as frequent as in a language."""
-    chance = random.Random(2)
-    words = [f"{chance.choice('bcdfghjklmnprstvz')}{chance.choice('aeiou')}{number:x}" for number in range(40_000)]
+    """Write 500 sessions of 2,000 messages. Word frequencies are as in natural language."""
+    rng = random.Random(2)
+    words = [f"{rng.choice('bcdfghjklmnprstvz')}{rng.choice('aeiou')}{number:x}" for number in range(40_000)]
     weights = list(accumulate(1 / (rank + 1) for rank in range(len(words))))
     project = home / ".claude" / "projects" / "-home-dev-demo"
     project.mkdir(parents=True)
@@ -283,7 +287,7 @@ def _write_million(home: Path) -> None:
             parent = None
             for number in range(2000):
                 id = f"{session:08x}-{number:04x}-4000-8000-000000000000"
-                text = " ".join(chance.choices(words, cum_weights=weights, k=30))
+                text = " ".join(rng.choices(words, cum_weights=weights, k=30))
                 kind = "assistant" if number % 2 else "user"
                 stamp = f"2026-{1 + session % 11:02}-{1 + number // 80 % 28:02}T{number % 24:02}:00:00.000Z"
                 line = {
@@ -302,7 +306,7 @@ def _vocabulary(store: Store) -> list[tuple[str]]:
 
 
 def appending(corpus_log: Path, folder: Path) -> Iterator[Measure]:
-    """A line that is appended to a small and to a very long session."""
+    """Measure a line that is appended to a small and to a very long session."""
     small, _ = _append_to(corpus_log, folder / "small", 2 << 20)
     large, times = _append_to(corpus_log, folder / "large", 200 << 20)
     yield Measure(
@@ -312,7 +316,7 @@ def appending(corpus_log: Path, folder: Path) -> Iterator[Measure]:
         100,
         f"max {1e3 * max(times):.0f} ms",
     )
-    yield Measure("  its CPU, to that of 2 MB", large / small, "x")
+    yield Measure("  its CPU time, relative to that for 2 MB", large / small, "x")
 
 
 def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
@@ -326,14 +330,14 @@ def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
     Syncer(store, folder / "home").run()
     home = AGENTS["claude"].open(folder / "home" / ".claude")
     ref = next(iter(home.refs()))
-    live = SessionTail(store, home, ref, store.sessions.from_source("claude", ref.id)[ref.id])
+    tail = SessionTail(store, home, ref, store.sessions.from_source("claude", ref.id)[ref.id])
     cpu, times = [], []
     for number in range(60):
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(_line(number, path.stem)) + "\n")
         before, start = time.process_time(), time.perf_counter()
         with store.transaction():
-            live.ingest()
+            tail.ingest()
         found = store.search.run(parse(f"zebra{number}")).found
         times.append(time.perf_counter() - start)
         cpu.append(time.process_time() - before)

@@ -1,4 +1,4 @@
-"""Running agents: how much later than its driver the browser shows what an agent says, and what doing nothing costs."""
+"""Measures running agents: the delay from the driver of an agent to the browser, and the CPU time of idle processes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WORDS = 60
 _PAUSE = 0.05
 _IDLE_SECONDS = 10.0
 _SCRIPT = f"clock {_WORDS} {_PAUSE}"
-"""The agent says what time it is."""
-_NOTE = """() => {
+"""Has the agent say the time, again and again."""
+_RECORD_DELAYS = """() => {
     window.seen = new Map();
     const look = () => {
         for (const found of document.body.textContent.matchAll(/at(\\d{13})\\./g)) {
@@ -38,7 +38,7 @@ _TIME = re.compile(r"at(\d{13})\.")
 
 
 def measure(folder: Path) -> Iterator[Measure]:
-    """The driver alone, then all of it up to the screen."""
+    """Measure the delay up to the driver, then up to the screen; then the CPU time of idle processes."""
     home, project = folder / "agents-home", folder / "agents-project"
     home.mkdir()
     project.mkdir()
@@ -52,10 +52,11 @@ def measure(folder: Path) -> Iterator[Measure]:
     assert found is not None
     try:
         screen = statistics.median(_to_the_screen(found[1], found[2], project))
-        detail = f"driver {driver:.0f} ms, screen {screen:.0f} ms after the agent said it"
+        detail = f"driver {driver:.0f} ms, screen {screen:.0f} ms after the agent sent it"
         yield Measure("from the driver to the screen, median", screen - driver, " ms", 100, detail)
         cpu = _idle(server.pid)
-        yield Measure("an idle supervisor, of a core", 100 * cpu, " %", 1.0, "server and feeder, three idle agents")
+        detail = "server and ingest worker, three idle agents"
+        yield Measure("CPU time of an idle supervisor, of one core", 100 * cpu, " %", 1.0, detail)
     finally:
         server.terminate()
         server.wait(20)
@@ -65,14 +66,14 @@ async def _driver_alone(home: Path, project: Path) -> list[float]:
     delays: list[float] = []
     done = asyncio.Event()
 
-    def hear(told: DriverEvent) -> None:
-        if isinstance(told, TextDelta):
-            delays.extend(1e3 * time.time() - int(said) for said in _TIME.findall(told.text))
-        elif isinstance(told, TurnEnded):
+    def handle(event: DriverEvent) -> None:
+        if isinstance(event, TextDelta):
+            delays.extend(1e3 * time.time() - int(sent_at) for sent_at in _TIME.findall(event.text))
+        elif isinstance(event, TurnEnded):
             done.set()
 
     driver = drivers()["gemini"].create()
-    await driver.start(RunSpec(folder=str(project), home=str(home)), hear)
+    await driver.start(RunSpec(folder=str(project), home=str(home)), handle)
     await driver.send("m", _SCRIPT)
     await asyncio.wait_for(done.wait(), 60)
     await driver.stop()
@@ -80,7 +81,7 @@ async def _driver_alone(home: Path, project: Path) -> list[float]:
 
 
 def _to_the_screen(base: str, token: str, project: Path) -> list[float]:
-    assert CHROMIUM is not None, "this needs a Chromium"
+    assert CHROMIUM is not None, "Chromium is required"
     from playwright.sync_api import sync_playwright
 
     with httpx.Client(base_url=base, headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
@@ -90,16 +91,16 @@ def _to_the_screen(base: str, token: str, project: Path) -> list[float]:
             page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
             page.goto(f"{base}/open?token={token}&next=/runs/{runs[0]}")
             page.wait_for_timeout(1500)
-            page.evaluate(_NOTE)
+            page.evaluate(_RECORD_DELAYS)
             client.post(f"/api/runs/{runs[0]}/messages", json={"id": "clock", "text": _SCRIPT})
             page.wait_for_timeout(1000 * (_WORDS * _PAUSE + 2))
             seen: list[float] = page.evaluate("() => [...window.seen.values()]")
-    assert len(seen) > _WORDS * 0.8, f"only {len(seen)} of {_WORDS} words were seen"
+    assert len(seen) > _WORDS * 0.8, f"only {len(seen)} of {_WORDS} words were displayed"
     return seen
 
 
 def _idle(pid: int) -> float:
-    """CPU of a process and its children, of one core, while nothing happens."""
+    """Return the CPU time of a process and its children while they are idle, as a share of one core."""
     time.sleep(3)
     before = _cpu(pid)
     time.sleep(_IDLE_SECONDS)

@@ -1,4 +1,4 @@
-"""Sessions as tables: the cost over reading, size and memory of Parquet files, and questions to a million messages."""
+"""Measures tables: their cost relative to loading, size and memory of Parquet files, and the predefined queries."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from .report import Measure, seconds
 
 _ROUNDS = 3
 _READINGS = 2
-"""Of all sessions of a home, with all of the tables and without."""
+"""How many times all sessions of a home are loaded, and converted to tables."""
 _MESSAGES = 1_000_000
 _LENGTH = 10
-_SESSIONS = ("session", "parent", "origin")
+_SESSION_COLUMNS = ("session", "parent", "origin")
 """Columns with names of sessions."""
-_MOST_SECONDS = 1.0
+_MAX_SECONDS = 1.0
 
 
 def measure(inputs: Inputs) -> Iterator[Measure]:
-    """Tables of real sessions where there are any, otherwise of multiplied recordings."""
+    """Measure tables of real sessions if there are any, otherwise of multiplied recordings."""
     home = inputs.real or inputs.more
     size = size_of(home)
-    floor, ours = _best(home)
-    detail = f"{size / 1e6:.0f} MB in {ours:.1f} s, load {floor:.1f} s of CPU time"
-    yield Measure("all tables, to loading the sessions", ours / floor, "x", 1.6, detail)
+    baseline, took = _best(home)
+    detail = f"{size / 1e6:.0f} MB in {took:.1f} s, load {baseline:.1f} s of CPU time"
+    yield Measure("all tables, relative to loading the sessions", took / baseline, "x", 1.6, detail)
     lake = inputs.folder / "parquet"
     command = [sys.executable, "-m", "unspool", "export", "--home", str(home), "--format", "parquet", "-o", str(lake)]
     peak = memory.peak_of(command)
     detail = f"{size_of(lake) / 1e6:.0f} MB of {size / 1e6:.0f} MB"
-    yield Measure("Parquet, to its source", 100 * size_of(lake) / size, " %", 20, detail)
+    yield Measure("size of Parquet files, relative to their source", 100 * size_of(lake) / size, " %", 20, detail)
     yield Measure("memory of export --format parquet", peak / 1e6, " MB", 400)
     shutil.rmtree(lake)
 
 
 def _best(home: Path) -> tuple[float, float]:
-    """CPU seconds of loading and of making tables, in turns; rows are dropped as they come."""
+    """Return the CPU seconds of loading sessions and of making tables, measured in turns; results are discarded."""
 
     def load() -> None:
         library = Library(home)
@@ -66,22 +66,22 @@ def _best(home: Path) -> tuple[float, float]:
     for _ in range(_READINGS):
         gc.collect()
         times.append((seconds(load, time.process_time), seconds(make, time.process_time)))
-    return min(one for one, _ in times), min(other for _, other in times)
+    return min(loading for loading, _ in times), min(making for _, making in times)
 
 
-def asking(inputs: Inputs) -> Iterator[Measure]:
-    """Each of the questions, over Parquet files as many programs read them."""
+def queries(inputs: Inputs) -> Iterator[Measure]:
+    """Measure each predefined query over Parquet files."""
     connection = duckdb.connect()
     folder = inputs.folder / "questions"
     messages = _write(inputs, folder)
     for name in TABLES:
         connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{folder}/{name}/*.parquet')")
-    for what, clock in (("", time.perf_counter), (", processor time", time.process_time)):
+    for suffix, clock in (("", time.perf_counter), (", CPU time", time.process_time)):
         times = {question.name: _best_of(connection, question.sql, clock) for question in questions()}
         slow = sorted(times, key=lambda name: -times[name])
         detail = f"{messages:,} messages; " + ", ".join(f"{name} {times[name]:.2f} s" for name in slow[:3])
-        name = f"the slowest of {len(times)} questions in DuckDB{what}"
-        yield Measure(name, times[slow[0]], " s", _MOST_SECONDS, f"{detail}; all {sum(times.values()):.1f} s")
+        name = f"the slowest of {len(times)} predefined queries in DuckDB{suffix}"
+        yield Measure(name, times[slow[0]], " s", _MAX_SECONDS, f"{detail}; all {sum(times.values()):.1f} s")
     connection.close()
     shutil.rmtree(folder)
 
@@ -91,7 +91,10 @@ def _best_of(connection: duckdb.DuckDBPyConnection, sql: str, clock: Callable[[]
 
 
 def _write(inputs: Inputs, folder: Path) -> int:
-    """Tables of recordings as often as it takes, each time with other sessions; returns the number of messages."""
+    """Write tables of recordings, copied until there are a million messages; returns the number of messages.
+
+    Each copy has other sessions.
+    """
     home = inputs.folder / "asked"
     multiply(inputs.compact, home, 1, _LENGTH)
     made: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
@@ -115,10 +118,10 @@ def _plain(made: dict[str, list[pa.RecordBatch]]) -> Iterator[tuple[str, list[pa
 
 
 def _renamed(table: pa.Table, copy: int) -> pa.Table:
-    """The same rows of other sessions."""
-    for column in _SESSIONS:
+    """Return the same rows with other names of sessions."""
+    for column in _SESSION_COLUMNS:
         if column in table.column_names:
-            place = table.column_names.index(column)
+            index = table.column_names.index(column)
             names = compute.binary_join_element_wise(table.column(column).cast(pa.string()), str(copy), "-")
-            table = table.set_column(place, column, names)
+            table = table.set_column(index, column, names)
     return table

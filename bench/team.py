@@ -1,8 +1,8 @@
-"""A team's store in PostgreSQL, against the same sessions in SQLite: pushing, searching, listing, counting.
+"""Measures a team's store in PostgreSQL, relative to SQLite: pushing, searching, listing, statistics.
 
-Eight machines push recordings that were multiplied, with words of their own and spread over two years. Each portion is
-pushed to both stores, and deleted, so that the logs need little room. The server does not wait for the disk (`fsync` is
-off), and has analysed its tables before questions are asked.
+Eight machines push multiplied recordings, with different words and spread over two years. The logs of each machine are
+pushed to both stores and deleted, so that they need little space. The server does not wait for the disk (`fsync` is
+off), and its tables are analysed before the queries.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .multiply import multiply
 from .report import Measure, seconds
 
 SESSIONS = 1_600
-"""How many there are unless more are asked for: enough for a minute."""
+"""Default number of sessions: takes about a minute."""
 _MACHINES = 8
 _LENGTH = 10
-"""How often each session is said: about a hundred messages."""
+"""How many times each session's messages are repeated, which gives about a hundred messages."""
 _PER_COPY = 280
-"""About how many sessions a copy of those recordings has."""
+"""Approximate number of sessions in one copy of the recordings."""
 _DAYS = 730
 _WORDS = 40
 _ROUNDS = 3
@@ -48,12 +48,12 @@ _DATE = re.compile(rb"20\d\d-\d\d-\d\d(?=T\d\d)")
 _SETTINGS = ("shared_buffers=512MB", "maintenance_work_mem=256MB", "max_wal_size=4GB", "random_page_cost=1.1")
 
 
-_THERE_AND_BACK = 0.005
-"""Seconds that are added to SQLite's answers, because it needs no server to be asked."""
+_ROUND_TRIP = 0.005
+"""Seconds that are added to SQLite's times, because it needs no round trip to a server."""
 
 
 class Limits(NamedTuple):
-    """How many times as long as SQLite the team's store may take."""
+    """The maximum time of the team's store, as a multiple of SQLite's."""
 
     push: float = 6.0
     again: float = 3.0
@@ -64,48 +64,48 @@ class Limits(NamedTuple):
 
 
 class Both(NamedTuple):
-    """The two stores with the same sessions, as one of the machines."""
+    """The two stores with the same sessions, opened as one of the machines."""
 
     sqlite: Store
     postgres: Store
 
     def close(self) -> None:
-        """Close both."""
+        """Close both stores."""
         self.sqlite.close()
         self.postgres.close()
 
 
-class Spent(NamedTuple):
-    """Seconds on the clock, and of all processors."""
+class Duration(NamedTuple):
+    """Seconds of wall clock time and of CPU time."""
 
     clock: float
     cpu: float
 
-    def plus(self, other: Spent) -> Spent:
-        """The sum."""
-        return Spent(self.clock + other.clock, self.cpu + other.cpu)
+    def plus(self, other: Duration) -> Duration:
+        """Return the sum."""
+        return Duration(self.clock + other.clock, self.cpu + other.cpu)
 
 
-NOTHING = Spent(0.0, 0.0)
+ZERO = Duration(0.0, 0.0)
 
 
 def measure(inputs: Inputs) -> Iterator[Measure]:
-    """All rows; nothing where there is no PostgreSQL."""
+    """Measure pushing and queries; nothing if PostgreSQL is not installed."""
     if server.programs() is None:
         print(f"    {server.MISSING}")
         return
     folder = inputs.folder / "team"
     folder.mkdir()
     with server.serving(settings=_SETTINGS) as postgres:
-        yield from _pushing(inputs.compact, folder, postgres, inputs.team or SESSIONS)
+        yield from _pushing(inputs.compact, folder, postgres, inputs.team_sessions or SESSIONS)
         both = opened(folder, postgres.address, 0)
-        yield from asking(both)
+        yield from querying(both)
         both.close()
     shutil.rmtree(folder)
 
 
 def opened(folder: Path, address: str, machine: int) -> Both:
-    """Both stores, used by a machine."""
+    """Open both stores as one of the machines."""
     identity = (f"key of machine {machine}", f"machine {machine}")
     sqlite = SqliteDatabase(folder / "team.db", machine=identity)
     return Both(Store(sqlite), Store(PostgresDatabase(address, machine=identity)))
@@ -116,19 +116,19 @@ def opened(folder: Path, address: str, machine: int) -> Both:
 
 def _pushing(recorded: list[Path], folder: Path, postgres: server.PostgresServer, sessions: int) -> Iterator[Measure]:
     limits = Limits()
-    totals, again, last = [NOTHING, NOTHING], [NOTHING, NOTHING], [NOTHING, NOTHING]
+    totals, again, last = [ZERO, ZERO], [ZERO, ZERO], [ZERO, ZERO]
     size = 0
     copies = max(_MACHINES, round(sessions / _PER_COPY))
     for machine in range(_MACHINES):
         home = folder / "home"
         size += write_home(recorded, home, folder / "copy", range(machine, copies, _MACHINES), copies)
         both = opened(folder, postgres.address, machine)
-        # In turns, so that neither always has the files in memory.
-        for place in (0, 1) if machine % 2 else (1, 0):
-            last[place] = _spent(postgres.pid, partial(_sync, both[place], home))
-            totals[place] = totals[place].plus(last[place])
+        # The order alternates, so that neither store always finds the files in the cache.
+        for index in (0, 1) if machine % 2 else (1, 0):
+            last[index] = _duration(postgres.pid, partial(_sync, both[index], home))
+            totals[index] = totals[index].plus(last[index])
         if machine == _MACHINES - 1:
-            again = [_spent(postgres.pid, partial(_sync, store, home)) for store in both]
+            again = [_duration(postgres.pid, partial(_sync, store, home)) for store in both]
         both.close()
         shutil.rmtree(home)
     both = opened(folder, postgres.address, 0)
@@ -138,14 +138,14 @@ def _pushing(recorded: list[Path], folder: Path, postgres: server.PostgresServer
     assert (stored, messages) == _counts(both.postgres)
     both.close()
     detail = f"{size / 1e6:,.0f} MB, {stored:,} sessions, {messages:,} messages from {_MACHINES} machines"
-    yield _ratio("push to PostgreSQL, to SQLite, processor time", totals, limits.push, detail, "cpu")
-    yield _ratio("  the last of the machines alone", last, limits.push, "", "cpu")
-    yield _ratio("  all machines, on the clock", totals, None, "", "clock")
-    yield _ratio("push when nothing has changed, to SQLite", again, limits.again, "", "clock")
+    yield _ratio("push to PostgreSQL, relative to SQLite, CPU time", totals, limits.push, detail, "cpu")
+    yield _ratio("  the last machine alone", last, limits.push, "", "cpu")
+    yield _ratio("  all machines, wall clock time", totals, None, "", "clock")
+    yield _ratio("push when nothing has changed, relative to SQLite", again, limits.again, "", "clock")
 
 
 def write_home(recorded: list[Path], home: Path, scratch: Path, numbers: range, copies: int) -> int:
-    """The recordings once for each number; returns the size."""
+    """Write the recordings once for each number; returns their size in bytes."""
     size = 0
     for number in numbers:
         multiply(recorded, scratch, 1, 1, first=number)
@@ -157,7 +157,7 @@ def write_home(recorded: list[Path], home: Path, scratch: Path, numbers: range, 
 
 
 def _move_dates(home: Path, back: timedelta) -> None:
-    """Let all of a home have happened earlier."""
+    """Shift all dates in a home back by `back`."""
 
     def earlier(match: re.Match[bytes]) -> bytes:
         return (datetime.fromisoformat(match[0].decode()) - back).date().isoformat().encode()
@@ -177,15 +177,15 @@ def _counts(store: Store) -> tuple[int, int]:
     return int(sessions), int(messages)
 
 
-def _spent(server: int, work: Callable[[], object]) -> Spent:
-    """What some work takes, here and in the processes of the server."""
+def _duration(server: int, work: Callable[[], object]) -> Duration:
+    """Return how long some work takes; the CPU time includes that of the server."""
     before = _cpu(server)
     clock = seconds(work)
-    return Spent(clock, _cpu(server) - before)
+    return Duration(clock, _cpu(server) - before)
 
 
 def _cpu(server: int) -> float:
-    """Seconds of processors: of this process and all it has started, and of the server and all it has started."""
+    """Return the CPU seconds of this process, of the server, and of all processes that they have started."""
     here = os.times()
     ticks = sum(_ticks(server))
     for child in Path(f"/proc/{server}/task/{server}/children").read_text().split():
@@ -197,37 +197,37 @@ def _cpu(server: int) -> float:
 
 
 def _ticks(pid: int) -> list[int]:
-    """User and system time of a process, and of its children that have ended."""
+    """Return user and system time of a process, then of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return [int(field) for field in fields[11:15]]
 
 
-def _ratio(name: str, spent: list[Spent], most: float | None, detail: str, kind: str) -> Measure:
-    ours, theirs = (getattr(one, kind) for one in spent)
-    detail = f"{theirs:.1f} s to {ours:.1f} s{'; ' + detail if detail else ''}"
-    return Measure(name, theirs / ours, "x", most, detail)
+def _ratio(name: str, durations: list[Duration], limit: float | None, detail: str, kind: str) -> Measure:
+    sqlite, postgres = (getattr(duration, kind) for duration in durations)
+    detail = f"{postgres:.1f} s vs. {sqlite:.1f} s{'; ' + detail if detail else ''}"
+    return Measure(name, postgres / sqlite, "x", limit, detail)
 
 
-# --- asking ----------------------------------------------------------------------------------------------------------
+# --- querying --------------------------------------------------------------------------------------------------------
 
 
-def asking(both: Both) -> Iterator[Measure]:
-    """Searching, listing and counting, in turns."""
+def querying(both: Both) -> Iterator[Measure]:
+    """Measure searches, lists and statistics, alternating between the stores."""
     limits = Limits()
     words = _words(both.sqlite)
     queries = [*words, *(f"{one} {other}" for one, other in pairwise(words))]
     queries += [f'"{one} {other}" OR {one} role:human' for one, other in pairwise(words[::4])]
     found = [_search(both, query) for query in queries]
-    yield _middle("search, median", found, limits.search, f"{len(found)} queries")
-    yield _middle("search, p95", found, limits.search_p95, "", 0.95)
-    yield _middle("search, the slowest", found, None, "", 1.0)
+    yield _percentile("search, median", found, limits.search, f"{len(found)} queries")
+    yield _percentile("search, p95", found, limits.search_p95, "", 0.95)
+    yield _percentile("search, the slowest", found, None, "", 1.0)
     frequent = [_search(both, word) for word in _frequent(both.sqlite)]
-    yield _middle("search for words in most sessions", frequent, limits.search_p95, "")
-    for name, most, work in _questions(limits):
-        yield _middle(name, [_times(both, work)], most, "")
+    yield _percentile("search for words in most sessions", frequent, limits.search_p95, "")
+    for name, limit, work in _queries(limits):
+        yield _percentile(name, [_times(both, work)], limit, "")
 
 
-def _questions(limits: Limits) -> Iterator[tuple[str, float, Callable[[Store], object]]]:
+def _queries(limits: Limits) -> Iterator[tuple[str, float, Callable[[Store], object]]]:
     shown = SessionFilter(is_nested=False, is_empty=False)
     recent = datetime(2026, 6, 1, tzinfo=UTC)
     since = SessionFilter(active_since=recent)
@@ -241,7 +241,7 @@ def _questions(limits: Limits) -> Iterator[tuple[str, float, Callable[[Store], o
     yield "list: the newest 50", limits.listing, page
     yield "list: the newest 50, live ones first", limits.listing, lambda store: page(store, live_since=time.time())
     yield "list: 50 after the first 1,000", limits.listing, lambda store: page(store, offset=1000)
-    yield "list: how many", limits.listing, lambda store: store.sessions.count(shown)
+    yield "list: count", limits.listing, lambda store: store.sessions.count(shown)
     yield "list: with a word in the title", limits.listing, lambda store: filtered(store, SessionFilter(text="fix"))
     yield "list: with a rejection", limits.listing, lambda store: filtered(store, SessionFilter(has="rejection"))
     yield "stats: of everything", limits.stats, lambda store: compute_stats(store.database, SessionFilter())
@@ -249,7 +249,7 @@ def _questions(limits: Limits) -> Iterator[tuple[str, float, Callable[[Store], o
 
 
 def _words(store: Store) -> list[str]:
-    """Words of all frequencies."""
+    """Return a random sample of words, frequent and rare ones."""
     return random.Random(1).sample(_vocabulary(store, "doc > 3 AND length(term) > 2 ORDER BY term"), _WORDS)
 
 
@@ -273,22 +273,22 @@ def _search(both: Both, text: str) -> tuple[float, float]:
 
 
 def _times(both: Both, work: Callable[[Store], object]) -> tuple[float, float]:
-    """The best time of each store. Both have to give the same answer."""
+    """Return the best time of each store. Both have to return the same result."""
     times: list[list[float]] = [[], []]
     for _ in range(_ROUNDS):
-        answers = []
-        for place, store in enumerate(both):
+        results = []
+        for index, store in enumerate(both):
             start = time.perf_counter()
-            answers.append(work(store))
-            times[place].append(time.perf_counter() - start)
-        assert answers[0] == answers[1], f"{answers[0]} != {answers[1]}"
+            results.append(work(store))
+            times[index].append(time.perf_counter() - start)
+        assert results[0] == results[1], f"{results[0]} != {results[1]}"
     return min(times[0]), min(times[1])
 
 
-def _middle(
-    name: str, times: list[tuple[float, float]], most: float | None, detail: str, share: float = 0.5
+def _percentile(
+    name: str, times: list[tuple[float, float]], limit: float | None, detail: str, share: float = 0.5
 ) -> Measure:
-    place = min(int(len(times) * share), len(times) - 1)
-    ours, theirs = (sorted(one)[place] for one in zip(*times, strict=True))
-    detail = f"{1e3 * theirs:.1f} ms to {1e3 * ours:.1f} ms{'; ' + detail if detail else ''}"
-    return Measure(name, theirs / (ours + _THERE_AND_BACK), "x", most, detail)
+    index = min(int(len(times) * share), len(times) - 1)
+    sqlite, postgres = (sorted(column)[index] for column in zip(*times, strict=True))
+    detail = f"{1e3 * postgres:.1f} ms vs. {1e3 * sqlite:.1f} ms{'; ' + detail if detail else ''}"
+    return Measure(name, postgres / (sqlite + _ROUND_TRIP), "x", limit, detail)

@@ -1,4 +1,4 @@
-"""A tree with very many ends."""
+"""Measures a tree with very many leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAVES = 20_000
 
 
 def measure(folder: Path) -> Iterator[Measure]:
-    """Assembling sixty thousand messages with twenty thousand leaves, once they are read."""
+    """Measure assembling 60,000 messages with 20,000 leaves, after they were read."""
     path = folder / "many.jsonl"
     write(path)
     library = Library(path)
@@ -34,7 +34,7 @@ def measure(folder: Path) -> Iterator[Measure]:
 
 
 def write(path: Path) -> None:
-    """A trunk from which short branches leave, as many rewinds make them."""
+    """Write a session with a trunk and many short branches, as rewinds create them."""
     per_leaf = _MESSAGES // _LEAVES
     with open(path, "w", encoding="utf-8") as file:
         trunk: str | None = None

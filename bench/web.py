@@ -1,4 +1,4 @@
-"""The web app: a very long session against a short one, from a written line to the screen, and many who watch."""
+"""Measures the web app: a very long session relative to a short one, the delay of a written line, and many clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINES = 40
 _CLIENTS = 200
 
 
-_NOTE_WHEN_SEEN = """() => {
+_RECORD_WHEN_SEEN = """() => {
     window.seen = [];
     const look = () => {
         for (const found of document.getElementById("pages").textContent.matchAll(/zebra(\\d+) /g)) {
@@ -43,7 +43,7 @@ _NOTE_WHEN_SEEN = """() => {
 
 
 def measure(corpus: Path, folder: Path) -> Iterator[Measure]:
-    """Everything, on one server."""
+    """Measure everything, on one server."""
     home = folder / "web-home"
     _write_sessions(corpus, home, folder)
     with _server(home, folder / "web.db") as (base, token, pid):
@@ -67,7 +67,7 @@ def _write_sessions(corpus: Path, home: Path, folder: Path) -> None:
 
 @contextmanager
 def _server(home: Path, database: Path) -> Iterator[tuple[str, str, int]]:
-    """A server of its own, with everything taken in."""
+    """Run a server after everything is synced; yields its address, its token and its process id."""
     environ = {**os.environ, "UNSPOOL_DATA": str(database.parent / "web-data")}
     common = [sys.executable, "-m", "unspool"]
     sync = [*common, "sync", "--home", str(home), "--store", str(database)]
@@ -86,7 +86,7 @@ def _server(home: Path, database: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def _first_content(base: str, token: str) -> Iterator[Measure]:
-    """The page with its first messages, as the server makes it."""
+    """Measure the server's responses for the page with the first messages of a session."""
     with httpx.Client(base_url=base, headers={"authorization": f"Bearer {token}"}) as client:
         took = {}
         for name in (_SHORT, _SESSION):
@@ -99,12 +99,13 @@ def _first_content(base: str, token: str) -> Iterator[Measure]:
                 assert 'id="m0"' in response.text
             took[name] = statistics.median(times)
     long, short = 1e3 * took[_SESSION], 1e3 * took[_SHORT]
-    yield Measure("first content of 200 MB, to that of 200 kB", long / short, "x", 3, f"{long:.0f} and {short:.0f} ms")
+    detail = f"{long:.0f} and {short:.0f} ms"
+    yield Measure("first content of 200 MB, relative to that of 200 kB", long / short, "x", 3, detail)
     yield Measure("first content of 200 MB", long, " ms", 300)
 
 
 def message_line(number: int, session: str) -> str:
-    """A line of a log of Claude Code, with a word that has the number."""
+    """Return a line of a Claude Code log, with a word that contains the number."""
     record = {
         "parentUuid": None if not number else f"{number - 1:08x}-2222-4000-8000-000000000000", "isSidechain": False,
         "type": "user", "uuid": f"{number:08x}-2222-4000-8000-000000000000", "version": "2.1.325",
@@ -121,7 +122,7 @@ def _append(home: Path, number: int) -> None:
 
 
 def _to_the_screen(base: str, token: str, home: Path) -> Iterator[Measure]:
-    """A line is written to the file of the long session; how long until its words are in the page of a real browser."""
+    """Measure the time from writing a line to the long session's log until a real browser shows it."""
     if CHROMIUM is None:
         return
     from playwright.sync_api import sync_playwright
@@ -132,12 +133,12 @@ def _to_the_screen(base: str, token: str, home: Path) -> Iterator[Measure]:
         page.goto(f"{base}/open?token={token}&next=/sessions/{_SESSION}?at=999999999")
         page.wait_for_selector(".entry")
         page.wait_for_timeout(1500)
-        page.evaluate(_NOTE_WHEN_SEEN)
+        page.evaluate(_RECORD_WHEN_SEEN)
         for number in range(_LINES):
             start = time.time()
             _append(home, number)
             while number not in (seen := page.evaluate("() => window.seen.map(pair => pair[0])")):
-                assert time.time() < start + 20, f"line {number} is not on the screen; seen were {seen}"
+                assert time.time() < start + 20, f"line {number} is not on the screen, only {seen}"
                 page.wait_for_timeout(20)
             times.append(dict(page.evaluate("() => window.seen"))[number] / 1e3 - start)
             page.wait_for_timeout(150)
@@ -146,11 +147,11 @@ def _to_the_screen(base: str, token: str, home: Path) -> Iterator[Measure]:
 
 
 def _many(base: str, token: str, home: Path, pid: int) -> Iterator[Measure]:
-    """Two hundred watch one session that changes; everybody gets everything, and memory stays where it was."""
+    """Measure the server's memory while 200 clients follow a session that changes, and the changes they receive."""
     before, after, seen = asyncio.run(_watched(base, token, home, pid))
     expected = _CLIENTS * _LINES
     yield Measure(
-        f"memory of the server with {_CLIENTS} clients, to without",
+        f"memory of the server with {_CLIENTS} clients, relative to none",
         after / before,
         "x",
         1.5,
@@ -165,7 +166,7 @@ async def _watched(base: str, token: str, home: Path, pid: int) -> tuple[int, in
     async with httpx.AsyncClient(base_url=base, headers=headers, limits=limits, timeout=60) as client:
         counts = [0] * _CLIENTS
         ready = asyncio.Semaphore(0)
-        tasks = [asyncio.create_task(_listen(client, counts, place, ready)) for place in range(_CLIENTS)]
+        tasks = [asyncio.create_task(_listen(client, counts, index, ready)) for index in range(_CLIENTS)]
         for _ in tasks:
             await ready.acquire()
         for number in range(_LINES, 2 * _LINES):
@@ -181,7 +182,7 @@ async def _watched(base: str, token: str, home: Path, pid: int) -> tuple[int, in
     return before, after, sum(counts)
 
 
-async def _listen(client: httpx.AsyncClient, counts: list[int], place: int, ready: asyncio.Semaphore) -> None:
+async def _listen(client: httpx.AsyncClient, counts: list[int], index: int, ready: asyncio.Semaphore) -> None:
     async with client.stream("GET", "/api/events", params={"session": _SESSION}) as response:
         is_ready = False
         async for line in response.aiter_lines():
@@ -189,7 +190,7 @@ async def _listen(client: httpx.AsyncClient, counts: list[int], place: int, read
                 is_ready = True
                 ready.release()
             if line.startswith("data: ") and '"messages.appended"' in line[:200]:
-                counts[place] += json.loads(line[6:])["count"]
+                counts[index] += json.loads(line[6:])["count"]
 
 
 def _memory(pid: int) -> int:

@@ -157,7 +157,7 @@ def test_a_drive_without_reports_is_compared(
         is_up_to_date(store, tmp_path, home),
     )
     following.run()
-    assert following.reasons[-1] in [f"the system does not report changes of {path}" for path in paths.values()]
+    assert following.reasons[-1] in [f"the system does not report changes to {path}" for path in paths.values()]
 
 
 def test_reported_changes_are_not_compared(store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -351,7 +351,7 @@ def test_a_limit_that_is_reached_later_makes_updates_slow(start: Callable[..., F
         for turns in (3, 4, 5):
             append(path, rest_of(claude_log(turns, "new"), claude_log(turns - 1, "new")))
             comes_to_hold(store, tmp_path, home)
-        assert feed.until("slow") == f"the system does not report changes of {path}"
+        assert feed.until("slow") == f"the system does not report changes to {path}"
     feed.end()
 
 

@@ -1,1 +1,1 @@
-"""From sessions on disk to sessions in a store: the text to search, the bytes to archive, and what has changed."""
+"""Reads sessions on disk into a store: finds changes, archives log files and indexes text for search."""

@@ -1,4 +1,4 @@
-"""Archives the bytes of the agents' logs. Whatever happens to a log, bytes that were archived stay."""
+"""Archives the bytes of the agents' logs. They stay in the archive if a log is truncated, rewritten or deleted."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from ..store.rows import FileRow, Origin, StoredSession
 from .scan import REPLACED, ChangedLog, LogStat, Mark, how_differs, mark_of, read_fully, stat_log
 
 CHUNK = 1 << 20
-"""How many bytes are compressed together."""
+"""Number of bytes that are compressed together."""
 _SEPARATE_SECONDS = 600.0
-"""Lines that are appended within this time, while a session is followed, count as one change of the file."""
+"""Lines that are appended to a followed session within this time count as one change of the file."""
 
 Add = Callable[[Callable[[], None], int], None]
-"""Takes a write to the store, and about how many bytes it has."""
+"""Accepts a write to the store, and its approximate size in bytes."""
 
 
 class LogChangedError(UnspoolError):
-    """A log changed while it was read. The next run reads it."""
+    """A log changed while it was read. The next run reads it again."""
 
 
 class PackedLog(NamedTuple):
     """A log whose bytes were compressed for the archive."""
 
     kept: int
-    """How many bytes there are, before compression."""
+    """Number of bytes before compression."""
     mark: bytes
 
 
 def pack_log(stat: LogStat, give: Callable[[int, int, bytes], None]) -> PackedLog:
-    """Compress a log that is new to the archive; each chunk is passed on, with its start and length. Raises OSError."""
+    """Compress a new log, and pass each chunk to `give`, with its start and length. Raises OSError."""
     mark, start = Mark(), 0
     with _opened(stat) as file:
         for data in _pieces(file, stat.size):
@@ -58,10 +58,10 @@ def keep_new(store: Store, stat: LogStat, log: PackedLog, at: float) -> int:
 
 
 def archive_log(store: Store, change: ChangedLog, at: float, add: Add, *, is_followed: bool = False) -> Archiving:
-    """Bring the archive of a log up to date: it is read at once, and written by what is passed to `add`.
+    """Read a log now, and pass to `add` the writes that bring its archive up to date.
 
-    Raises OSError and LogChangedError before the last write, without which the others must not be committed. A log
-    that is followed has to be compared as a whole later: here only its last archived chunk is.
+    Raises OSError or LogChangedError before the last write is added; the others must not be committed without it. A
+    followed log has to be compared as a whole later, because only its last archived chunk is compared here.
     """
     stat, before = change.stat, change.before
     archiving = Archiving(store, change, at, is_followed)
@@ -86,10 +86,10 @@ def archive_log(store: Store, change: ChangedLog, at: float, add: Add, *, is_fol
 
 
 class Archiving:
-    """One log on its way into the archive."""
+    """A log that is being written to the archive."""
 
     id = 0
-    """Its row, once it is written."""
+    """The id of its row, once that is written."""
 
     def __init__(self, store: Store, change: ChangedLog, at: float, is_followed: bool) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class Archiving:
             row = stat.row()._replace(archived_at=self._at, origin=cast("Origin", how))
             self.id = files.replace(before.id, self._at, row)
             if before.verified:
-                # What was appended since may never have been in one file with the bytes before it.
+                # Bytes appended after the last full comparison may never have been in one file with those before them.
                 files.put(before._replace(kept=before.verified))
         else:
             self.id = before.id
@@ -118,7 +118,7 @@ class Archiving:
         self._store.files.put_chunk(self.id, start, length, data)
 
     def finish(self, kept: int, mark: bytes) -> None:
-        """Update the row. The bytes of the version before are in no danger any more, and need less space now."""
+        """Update the row. The new version is stored by now, so the previous one can be compressed against it."""
         files, before = self._store.files, self._change.before
         row = self._change.stat.row(files.get(self.id))
         files.put(row._replace(kept=kept, mark=mark, verified=row.verified if self._is_followed else kept))
@@ -128,7 +128,7 @@ class Archiving:
 
 @contextmanager
 def _opened(stat: LogStat) -> Iterator[ByteStream]:
-    """Open a log; errors have its path, also those of reading."""
+    """Open a log; errors when opening or reading it are recorded with its path."""
     try:
         with stat.source.open() as file:
             yield file
@@ -140,8 +140,8 @@ def _opened(stat: LogStat) -> Iterator[ByteStream]:
 def _check(store: Store, file: ByteStream, stat: LogStat, row: FileRow, start: int) -> None:
     """Raise LogChangedError unless an open log still begins with its archived bytes.
 
-    All of them were compared when it was found to have changed. They are compared again if it has changed since; the
-    last chunk always is, as it is going to be replaced.
+    All of them were compared when the change was detected, and are compared again if the log has changed since. The
+    last chunk is always compared, because it is about to be replaced.
     """
     is_same = stat.source.stamp() == stat[2:]
     file.seek(start if is_same else 0)
@@ -157,27 +157,27 @@ def _pieces(file: ByteStream, size: int) -> Iterator[bytes]:
 
 
 class ArchivedOriginals:
-    """Sessions that one session was copied from, as the store has them after their files were deleted.
+    """The archived sessions that a session was copied from, for use after their files were deleted.
 
-    With the files, a reader would find out by itself. Without them, a fork would claim the copied messages, and they
-    would be counted in both.
+    While the files exist, a reader finds copied messages by itself. Without them, a fork would claim the copied
+    messages as its own, and they would be counted twice.
     """
 
     def __init__(self, store: Store, agent: str, stored: StoredSession | None) -> None:
-        """`stored` is the copy; None if it is new."""
+        """`stored` is the copy as the store has it; None if it is new."""
         self._store = store
         self._agent = agent
         self._stored = stored
 
     def origin(self) -> m.Origin | None:
-        """Return how the session began, as it was stored, if it continues one that only the store still has."""
+        """Return the stored origin of the session, if that is a session that only the store still has."""
         origin = self._origin_in(self._stored.id) if self._stored is not None else None
         if origin is None or origin.session is None or not self._files_of(origin.session):
             return None
         return origin
 
     def origin_of(self, session: str) -> m.Origin | None:
-        """Return how another session began, as it was stored."""
+        """Return the stored origin of another session."""
         known = self._store.sessions.summary(self._agent, session)
         return self._origin_in(known.id) if known is not None else None
 
@@ -200,12 +200,12 @@ class ArchivedOriginals:
             yield rest
 
     def _files_of(self, session: str) -> list[ArchivedFile]:
-        """Return the archived files of a session; none if one of them is still on the disk."""
+        """Return the archived files of a session; an empty list if any of them is still on disk."""
         known = self._store.sessions.summary(self._agent, session)
         files = self._store.files.of_session(known.id) if known is not None else []
         try:
             return [] if any(stat_log(self._agent, Path(file.path)) for file in files) else files
         except OSError as error:
-            # It may be there or not.
+            # Whether the file still exists is unknown.
             note_fault(error)
             return []

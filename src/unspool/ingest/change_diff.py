@@ -1,4 +1,4 @@
-"""The entries of the change log for a session that changed: its state before and after is compared.
+"""Creates the entries of the change log for a session, by comparing its state before and after a change.
 
 | kind | data |
 |---|---|
@@ -36,7 +36,7 @@ _MAX_EVENTS = 500
 
 
 class StoredState(NamedTuple):
-    """The stored state of a session, as far as its changes are recorded."""
+    """The parts of a stored session whose changes are recorded."""
 
     messages: int
     columns: dict[str, object]
@@ -47,12 +47,12 @@ class StoredState(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How the messages that were just read compare with the stored ones."""
+    """The result of comparing the messages that were just read with the stored ones."""
 
     same: int
-    """How many messages at the start are the same ones."""
+    """Number of messages at the start that were not replaced by others, though their content may have changed."""
     changed: list[int]
-    """The indices of those that changed, apart from patches."""
+    """The indices of messages that changed, apart from patches."""
     tip: int | None
 
 
@@ -112,7 +112,7 @@ def differences(before: StoredState, now: StoredState, compared: Comparison) -> 
 
 
 def corrected(before: MessagePatches, now: MessagePatches) -> set[int]:
-    """Return the messages that later lines changed: their author, outcome or content."""
+    """Return the indices of messages whose author, outcome, content or usage was changed by later lines."""
     found = {
         *_differing(before.authors, now.authors), *_differing(before.outcomes, now.outcomes),
         *_differing(before.rewritten, now.rewritten),
@@ -127,7 +127,7 @@ def _differing(before: Mapping[int, object], now: Mapping[int, object]) -> Itera
 
 
 def _same_positions(before: MessagePatches, now: MessagePatches, count: int) -> bool:
-    """Whether the first messages are on the same branches, and have the same context state."""
+    """Whether the first `count` messages are on the same branches and have the same context state."""
     return _clipped(before.spans, count) == _clipped(now.spans, count)
 
 

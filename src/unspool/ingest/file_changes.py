@@ -1,7 +1,7 @@
-"""Finds out which files change: the system reports them, or all of them are compared again and again.
+"""Detects changed files: the operating system reports them, or all files are polled.
 
-A system may not report a change: it limits how many folders can be watched, and drives of other computers only report
-what this one writes. Then files are compared, and changes are noticed a few seconds later.
+A system may not report a change: it limits how many folders can be watched, and network drives only report what this
+computer writes. Then files are polled, and changes are noticed a few seconds later.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..agents import AGENTS
 from ..io.files import name_of
 from ..io.sources import Stamp
 
-# It logs every Ctrl+C.
+# watchfiles logs every Ctrl+C.
 logging.getLogger("watchfiles").setLevel(logging.ERROR)
 
 _WAKE_SECONDS = 0.25
-"""How often the caller gets a chance to do something else."""
+"""The caller gets control at least this often, even without changes."""
 _POLL_SECONDS = 1.0
 _POLL_PAUSE = 20
-"""The pause after comparing all files, as a multiple of how long it took."""
+"""The pause after polling all files, as a multiple of how long that took."""
 _GRACE_WAKEUPS = 8
-"""How often there may be nothing to report before a change that was found counts as not reported."""
+"""Number of wakeups without any report after which a change that a sync found counts as not reported."""
 _MOST_REMEMBERED = 100_000
 
 Homes = Mapping[Path, str]
@@ -35,13 +35,13 @@ Homes = Mapping[Path, str]
 
 
 class FileChanges:
-    """The changes of files in the agents' folders."""
+    """Detects changes to files in the agents' folders."""
 
     def __init__(self, polls: bool = False) -> None:
-        """With `polls`, files are compared from the beginning."""
+        """With `polls`, files are polled from the start."""
         self._polls = polls
         self.slow_reason: str | None = None
-        """Why changes are noticed late; None if they are not, or if polling was asked for."""
+        """Why changes are noticed late; None if they are not, or if polling was requested."""
         self._reported: set[Path] = set()
         self._found_in_folders: set[Path] = set()
         self._unreported: dict[Path, int] = {}
@@ -49,7 +49,7 @@ class FileChanges:
         self._is_first_sync = True
 
     def watch(self, homes: Homes, stop: threading.Event | None) -> Iterator[list[Path]]:
-        """Iterate over lists of changed paths until `stop` is set, with an empty list every now and then."""
+        """Iterate over lists of changed paths until `stop` is set; the list is empty if nothing changed for a while."""
         self._is_first_sync = True
         self._unreported.clear()
         while not self._polls:
@@ -58,22 +58,22 @@ class FileChanges:
                 if not self._polls:
                     return
             except FileNotFoundError:
-                # A folder was removed after it had been found. The caller looks for the folders now and then.
+                # A folder was removed after it had been found. The caller looks for folders regularly.
                 yield []
                 pause(_WAKE_SECONDS, stop)
             except (OSError, RuntimeError) as error:
                 self._poll_because(_why_not_watched(error))
-        yield from self._compared(homes, stop)
+        yield from self._polled(homes, stop)
 
     def note_in_folder(self, path: Path) -> None:
-        """Note that a file was found because its folder was reported, which may not happen for the file itself."""
+        """Note a file that was found in a reported folder, because the file itself may not be reported."""
         self._found_in_folders.add(path)
 
     def compare_with_sync(self, found: Iterable[Path]) -> None:
-        """Take the files that a sync found to be changed. If one of them is not reported soon, polling begins."""
+        """Note the files that a sync found changed. If one of them is not reported soon, polling starts."""
         unreported = set(found) - self._reported - self._found_in_folders
         self._found_in_folders.clear()
-        # What happened before the folders were watched could not be reported.
+        # Changes from before the folders were watched could not be reported.
         if not self._polls and not self._is_first_sync:
             self._unreported |= {path: _GRACE_WAKEUPS for path in unreported if path not in self._unreported}
         self._is_first_sync = False
@@ -84,7 +84,7 @@ class FileChanges:
         try:
             yield from self._watched(homes, stop)
         except PermissionError:
-            # Without closed folders. The limit of the system is ignored as well then.
+            # Skip folders without permission. Exceeding the system's limit is then ignored as well.
             yield from self._watched(homes, stop, ignores_denied=True)
 
     def _watched(
@@ -119,16 +119,16 @@ class FileChanges:
             elif not paths:
                 self._unreported[path] = left - 1
                 if left <= 1:
-                    self._poll_because(f"the system does not report changes of {name_of(path)}")
+                    self._poll_because(f"the system does not report changes to {name_of(path)}")
                     return
 
-    # --- compared ---
+    # --- polled ---
 
     def _poll_because(self, reason: str) -> None:
         self._polls = True
         self.slow_reason = reason
 
-    def _compared(self, homes: Homes, stop: threading.Event | None) -> Iterator[list[Path]]:
+    def _polled(self, homes: Homes, stop: threading.Event | None) -> Iterator[list[Path]]:
         known = _stamps(homes, {})
         due = 0.0
         while stop is None or not stop.is_set():
@@ -143,7 +143,7 @@ class FileChanges:
 
 
 def _stamps(homes: Homes, known: Mapping[Path, Stamp]) -> dict[Path, Stamp]:
-    """The current state of all logs; the known one of what cannot be looked at."""
+    """Return the current state of all logs; the known state of those that cannot be examined."""
     found: dict[Path, Stamp] = {}
     for root, agent in homes.items():
         try:
@@ -162,14 +162,14 @@ def _stamps(homes: Homes, known: Mapping[Path, Stamp]) -> dict[Path, Stamp]:
 def _why_not_watched(error: OSError | RuntimeError) -> str:
     text = str(error)
     if "watch limit" in text:
-        return "the system's limit of watched folders is reached; raise fs.inotify.max_user_watches"
+        return "the system's limit on watched folders is reached; raise fs.inotify.max_user_watches"
     if "os error 24" in text:
-        return "the system's limit of watchers is reached; raise fs.inotify.max_user_instances"
+        return "the system's limit on watchers is reached; raise fs.inotify.max_user_instances"
     return f"the folders cannot be watched: {text}"
 
 
 def pause(seconds: float, stop: threading.Event | None) -> None:
-    """Wait, but no longer than until `stop` is set."""
+    """Wait for some seconds, or until `stop` is set."""
     if stop is None:
         time.sleep(seconds)
     else:

@@ -1,4 +1,4 @@
-"""What has changed on disk since the last sync, found without reading a file: lists answer the rest from the store."""
+"""Finds changes on disk since the last sync without reading files, so that lists can take the rest from the store."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ..library import Library
 from ..store import Store
 
 _MOST = 200
-"""Changed files that are looked at one by one. With more of them, listing everything takes about as long."""
+"""Maximum number of changed files to look up one by one. With more, listing everything takes about as long."""
 
 
 class DiskChanges(NamedTuple):
-    """How the disk differs from what the store has of it."""
+    """The differences between the disk and the store."""
 
     sessions: dict[tuple[str, str], SessionRef]
     """Sessions with new or changed files, by agent and id."""
     missing: frozenset[str]
     """Stored files that are not on disk."""
     roots: tuple[str, ...]
-    """The agents' folders that were looked at."""
+    """The agents' folders that were compared."""
 
     def has(self, path: str) -> bool:
-        """Whether a stored file is in one of the folders now."""
+        """Whether a stored file still exists in one of the folders."""
         return path not in self.missing and any(is_inside(path, root) for root in self.roots)
 
 
 def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
-    """Compare the state of all files with that of the last sync; None where only a list of everything is certain."""
-    # There may be very many files: nothing is kept of those that are as they were.
+    """Compare the state of all files with that of the last sync; None if everything has to be listed to be certain."""
+    # There may be very many files, so nothing is stored about unchanged ones.
     known = store.files.stamps()
     left = set(known)
     unreadable = set(store.files.unreadable())
@@ -55,25 +55,25 @@ def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
 
 
 def _changed(agent: str, root: Path, known: set[FileStamp], left: set[FileStamp]) -> set[str]:
-    """The paths of new and changed files. The others are removed from `left`."""
+    """Return the paths of new and changed files, and remove unchanged ones from `left`."""
     changed = set()
     for stamp in AGENTS[agent].stamps(root) if root.is_dir() else ():
         try:
             left.remove(stamp)
         except KeyError:
-            # It may be in two of the folders.
+            # The file may be in two of the folders, and was removed for the first one.
             if stamp not in known:
                 changed.add(stamp[0])
     return changed
 
 
 def _add_refs(refs: dict[tuple[str, str], SessionRef], agent: str, root: Path, changed: set[str]) -> bool:
-    """Find the sessions of changed files. False if other sessions may have changed as well."""
+    """Add the sessions of changed files to `refs`; returns False if other sessions may have changed as well."""
     source = AGENTS[agent].open(root)
     for path in map(Path, sorted(changed)):
         ref = None
         with suppress(OSError):
-            # What is beside the folders of sessions is read with them, but holds none.
+            # Files directly in the agent's folder affect sessions, but contain none.
             ref = source.ref(path) if path.parent != root else None
         if ref is not None and source.contains(ref):
             refs[agent, ref.id] = ref

@@ -1,4 +1,4 @@
-"""Processes that help with a sync: they are forks of the process that writes, and end with it."""
+"""Helper processes of a sync: forks of the process that writes, which end with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def end_with(parent: int) -> None:
-    """Have the system end this process with its parent, however that ends; signals are left to the parent."""
+    """Have the system kill this process when its parent ends, for whatever reason; signals are left to the parent."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""The versions of a session's files that the archive has.
+"""Lists the versions of a session's files in the archive.
 
-A version is a state of all files that a session was read from. A file that grew has its earlier states as a part of
-its bytes; a file that was rewritten has them in rows of their own.
+A version is a state of all files that a session was read from. The earlier states of a file that grew are the first
+part of its bytes; those of a file that was rewritten have rows of their own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..store import Store
 from ..store.rows import FileRow, SessionRow, moment
 
 VersionChange = Literal["created", "appended", "edited", "truncated", "rewritten"]
-"""In the order of their weight: of several files that change at the same time, the last one counts."""
+"""In increasing order of importance: if several files change at the same time, the most important change counts."""
 _CHANGES: tuple[VersionChange, ...] = ("created", "appended", "edited", "truncated", "rewritten")
 
 
 class FileState(NamedTuple):
-    """The first bytes of an archived file."""
+    """A state of an archived file: its first `size` bytes."""
 
     id: int
     agent: str
@@ -36,13 +36,13 @@ class _Step(NamedTuple):
     change: VersionChange
     state: FileState
     since: float = 0.0
-    """The time, or that of an earlier step of the file if the clock has been set back since."""
+    """`at`, or the time of an earlier step of the file if the clock was set back in between."""
     turn: int = 0
-    """Counts the steps for which that is the same."""
+    """Numbers the steps with the same `since`."""
 
     @property
     def order(self) -> tuple[float, int, float]:
-        """Its place among the steps of all files; those that were found together have the same."""
+        """The sort key among the steps of all files; steps that were found together have the same key."""
         return self.since, self.turn, self.at
 
 
@@ -52,7 +52,7 @@ class Version(msgspec.Struct, kw_only=True):
     number: int
     """Counted from 1, the oldest."""
     at: datetime | None
-    """When the change was found; None for what an earlier unspool archived."""
+    """When the change was found; None if an earlier version of unspool archived it without the time."""
     change: VersionChange
     size: int
     """The bytes of all files together."""
@@ -70,12 +70,12 @@ class History:
         self._states: list[dict[int, FileState]] = []
         self._times: list[float] = []
         own = [file.id for file in store.files.of_session(session.id)]
-        steps = [(step, place) for place, file in enumerate(own) for step in self._steps(file)]
+        steps = [(step, index) for index, file in enumerate(own) for step in self._steps(file)]
         state: dict[int, FileState] = {}
         steps.sort(key=lambda entry: entry[0].order)
         for (since, _, at), group in groupby(steps, key=lambda entry: entry[0].order):
             changed = list(group)
-            state = state | {place: step.state for step, place in changed}
+            state = state | {index: step.state for step, index in changed}
             self._times.append(since)
             self._add(at, max((step.change for step, _ in changed), key=_CHANGES.index), state)
 
@@ -89,7 +89,7 @@ class History:
         )
 
     def _steps(self, file: int) -> Iterator[_Step]:
-        """Every known state of a file, the oldest first."""
+        """Iterate over all known states of a file, the oldest first."""
         since, turn = 0.0, 0
         for step in self._found_steps(file):
             turn = turn + 1 if step.at <= since else 0
@@ -97,7 +97,7 @@ class History:
             yield step._replace(since=since, turn=turn)
 
     def _found_steps(self, file: int) -> Iterator[_Step]:
-        """The same, with the times at which they were found. What has no time was there before everything else."""
+        """Iterate over the states with the times at which they were found; those without a time come first."""
         for row in self._store.files.versions(file):
             growth = [(start, at) for start, at in self._store.files.growth(row.id) if start < row.kept]
             ends = [*(start for start, _ in growth), row.kept]
@@ -106,21 +106,21 @@ class History:
                 yield _Step(at, "appended", _state(row, end))
 
     def states(self, number: int) -> list[FileState]:
-        """The files of a version."""
+        """Return the files of a version."""
         if not 1 <= number <= len(self._states):
             known = f"versions 1 to {len(self._states)}" if self._states else "no versions"
             raise NotFoundError(f"{self._session.name} has {known}, not {number}")
         return [state for _, state in sorted(self._states[number - 1].items())]
 
     def changed(self, number: int) -> list[tuple[FileState | None, FileState]]:
-        """The files that differ from the version before, as they were and as they are."""
+        """Return the files that differ from the previous version, each before and after the change."""
         self.states(number)
         before = self._states[number - 2] if number > 1 else {}
         now = sorted(self._states[number - 1].items())
-        return [(before.get(place), state) for place, state in now if before.get(place) != state]
+        return [(before.get(index), state) for index, state in now if before.get(index) != state]
 
     def beside(self, number: int) -> list[FileState]:
-        """The files of no session beside it, such as saved outputs, as they were at the time of a version."""
+        """Return other files in the session's own folder, such as saved outputs, as of the time of a version."""
         found = []
         for file in self._store.files.beside_session(self._session.id):
             steps = [step for step in self._steps(file.id) if step.since <= self._times[number - 1]]

@@ -1,4 +1,4 @@
-"""What is done while nothing else is to do: the store is maintained, verified, a little at a time, and repaired."""
+"""Work for idle times: maintains and verifies the store, a little at a time, and repairs it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .store_repair import StoreRepair
 from .verify import Verifier
 
 _SLICE_SECONDS = 0.02
-"""How long one turn may take."""
+"""How long one call may spend on verification."""
 _FIRST_PAUSE_SECONDS = 300.0
-"""The time before the first verification: there is more important work when a program starts."""
+"""The delay before the first verification, because there is more important work when a program starts."""
 _PAUSE_SECONDS = 24 * 3600.0
 """The time between the end of one verification and the start of the next."""
 
 
 class StoreHealth:
-    """What is wrong with a store: what could not be read, and what is damaged. It verifies the store now and then."""
+    """The problems of a store: unread sessions and damaged data. It maintains and verifies the store in idle times."""
 
     def __init__(self, store: Store, verifies: bool) -> None:
         self._store = store
@@ -31,17 +31,20 @@ class StoreHealth:
         self._verifier = Verifier(store)
         self._not_before = time.monotonic() + _FIRST_PAUSE_SECONDS
         self._damage: dict[str, str] = {}
-        """What is damaged and could not be repaired, by session or file."""
+        """Damage that could not be repaired, by session or file."""
         self.unread: dict[str, str] = {}
         """Why sessions could not be read in the last sync, by session."""
 
     @property
     def failures(self) -> dict[str, str]:
-        """Both together."""
+        """The unread sessions and the unrepaired damage."""
         return self.unread | self._damage
 
     def continue_briefly(self, *homes: str | Path) -> bool:
-        """Maintain and verify for a moment, and repair at the end; returns whether something is or was damaged."""
+        """Maintain and verify the store for a moment, and repair it when everything has been verified.
+
+        Returns True when a verification has ended, if it found damage or the previous one had left some unrepaired.
+        """
         if not self._verifies:
             return False
         self._maintenance.continue_briefly()

@@ -1,4 +1,4 @@
-"""Maintains a store while nothing else happens."""
+"""Maintains a store while unspool is idle."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from ..store import Store
 from ..store.maintenance import Maintenance
 
 _QUIET_SECONDS = 20.0
-"""How long nothing has changed before maintenance starts."""
+"""Time without changes after which maintenance starts."""
 _STEPS_SECONDS = 0.1
-"""How long it may delay what happens next; a step that has begun is completed."""
+"""How long one call may take; a step that has begun is completed."""
 
 
 class IdleMaintenance:
-    """Does a little at a time. After a change it starts again, once it is quiet."""
+    """Maintains a store a little at a time. After a change it starts over, once nothing has changed for a while."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
         self._seq = -1
-        """The last change that was seen."""
+        """The number of the last change that was seen."""
         self._quiet_since = clock()
         self._steps: Iterator[None] | None = None
 
     def continue_briefly(self) -> None:
-        """Do some steps, if it has been quiet for long enough and there is anything to do."""
+        """Do some steps, if nothing has changed for long enough and there is anything to do."""
         now = self._clock()
         if (seq := self._store.changes.last_seq()) != self._seq:
             self._seq, self._quiet_since = seq, now

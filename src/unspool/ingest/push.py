@@ -11,9 +11,9 @@ from .writer import counted, tools_in
 
 
 def push_kept(source: Store, target: Store) -> int:
-    """Copy the sessions whose files are gone; returns how many the other store did not have as a whole.
+    """Copy the sessions whose files are gone; returns how many were copied.
 
-    Sessions that were forgotten in the other store are left out.
+    Sessions that the other store already has in full, or that were forgotten there, are left out.
     """
     copied = 0
     forgotten = {(session.agent, session.name) for session in target.forgotten.all()}
@@ -26,7 +26,7 @@ def push_kept(source: Store, target: Store) -> int:
 
 
 def _is_behind(target: Store, source: Store, row: SessionRow) -> bool:
-    """Whether a store has less of a session than another one, in messages or in bytes of its files."""
+    """Whether `target` has fewer messages of a session than `source`, or fewer bytes of its files."""
     same = SessionFilter(machine=target.machine, agent=row.agent, name=row.name)
     known = target.sessions.select(same)
     if not known or known[0].messages != row.messages:
@@ -37,7 +37,7 @@ def _is_behind(target: Store, source: Store, row: SessionRow) -> bool:
 
 
 def copy_session(source: Store, target: Store, row: SessionRow) -> None:
-    """Copy a session with the bytes of its files; it replaces one of the same name."""
+    """Copy a session with the bytes of its files, replacing a session of the same name."""
     copy = target.sessions.create(row.agent, row.name, row.ref)
     files = [copy_file(source, target, file.id) for file in source.files.of_session(row.id)]
     for file in source.files.beside_session(row.id):

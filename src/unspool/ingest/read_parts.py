@@ -1,4 +1,4 @@
-"""What one process has read of a session, for another to write: in parts, through a file.
+"""Passes a session from the process that reads it to the process that writes it, in parts, through a file.
 
 Neither of the two holds a whole session in memory, however long it is.
 """
@@ -20,7 +20,7 @@ from .writer import Ending, Messages
 
 
 class PartFileError(UnspoolError):
-    """The file between two processes cannot be written, because the disk is full, for example."""
+    """The file that passes data between two processes cannot be written, for example because the disk is full."""
 
 
 class ChunkPart(NamedTuple):
@@ -29,7 +29,7 @@ class ChunkPart(NamedTuple):
     path: Path
     start: int
     length: int
-    """How many bytes there were before compression."""
+    """Number of bytes before compression."""
     data: bytes
 
 
@@ -44,36 +44,36 @@ Part = ChunkPart | MessagesPart
 
 
 class ReadSession(NamedTuple):
-    """A session, and what is known of it after its last line."""
+    """A session, and the data that is known after its last line."""
 
     name: str
     ending: Ending
 
 
 class ReadRef(NamedTuple):
-    """What was read, or why it could not be read; the parts are beside it."""
+    """The sessions of one source, or the reason why they could not be read; their parts are stored before it."""
 
     home: int
     position: int
     """Its position in the work of the home."""
     around: str
-    """The fingerprint of its surroundings, before it was read."""
+    """The fingerprint of its surroundings from before it was read."""
     sessions: list[ReadSession]
     logs: dict[Path, PackedLog]
     faults: dict[Path, OSError]
-    """What could not be read."""
+    """The files and folders that could not be read."""
     parts: int
-    """How many parts there are."""
+    """Number of parts."""
     weight: int
-    """About how many bytes they have."""
+    """The approximate size of the parts in bytes."""
     is_gone: bool = False
     """Whether one of its files was deleted in the meantime."""
     failure: str = ""
-    """Why it could not be read although its files can be."""
+    """Why it could not be read although its files are readable."""
 
 
 class PartWriter:
-    """Writes the parts of one session, and then the rest of what was read."""
+    """Writes the parts of one source, followed by its `ReadRef`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -82,13 +82,13 @@ class PartWriter:
         self.weight = 0
 
     def add(self, part: Part, weight: int) -> None:
-        """Write a part, which has about as many bytes as `weight` says. Raises PartFileError."""
+        """Write a part of about `weight` bytes. Raises PartFileError."""
         self._dump(part)
         self.count += 1
         self.weight += weight
 
     def finish(self, read: ReadRef) -> tuple[int, int]:
-        """Write the rest; returns where the parts and the rest begin. Raises PartFileError."""
+        """Write the `ReadRef`; returns the offsets of the parts and of the `ReadRef`. Raises PartFileError."""
         end = self._file.tell()
         self._dump(read)
         return self._start, end
@@ -101,7 +101,7 @@ class PartWriter:
 
 
 class Reading(NamedTuple):
-    """A session that another process has read. Its parts can be read until the next one is asked for."""
+    """A source that another process has read. Its parts can be read until the next `Reading` is requested."""
 
     read: ReadRef
     file: IO[bytes]
@@ -115,7 +115,7 @@ class Reading(NamedTuple):
 
 
 def write_positions(file: IO[bytes], positions: list[tuple[int, int]]) -> int:
-    """Write where each session of a file begins, and the rest of it; returns where that is. Raises OSError."""
+    """Write the offsets that `PartWriter.finish` returned; returns the offset of this list. Raises OSError."""
     at = file.tell()
     pickle.dump(positions, file, pickle.HIGHEST_PROTOCOL)
     file.flush()
@@ -123,13 +123,13 @@ def write_positions(file: IO[bytes], positions: list[tuple[int, int]]) -> int:
 
 
 def empty_file(number: int) -> None:
-    """Empty a file, given by its descriptor, to be written from its beginning. Raises OSError."""
+    """Empty a file, given by its descriptor, and seek to its start. Raises OSError."""
     os.lseek(number, 0, os.SEEK_SET)
     os.ftruncate(number, 0)
 
 
 def readings(number: int, position: int) -> Iterator[Reading]:
-    """Iterate over the sessions in a file, given by its descriptor; the file is emptied afterwards.
+    """Iterate over the sources in a file, given by its descriptor; the file is emptied afterwards.
 
     `position` is what `write_positions` returned.
     """
@@ -151,7 +151,7 @@ def write_new(
     mark: str,
     forgotten: Collection[str],
 ) -> None:
-    """Write new sessions and their logs, in a transaction; `mark` is a part of their fingerprints.
+    """Write new sessions and their logs, inside a transaction; `mark` is a part of their fingerprints.
 
     Sessions that were forgotten are left out.
     """

@@ -1,11 +1,12 @@
 """Reads many sessions in parallel: other processes read, this one writes.
 
-Threads would not help, as reading is Python code. A worker leaves what it has read in a file, part by part, so that it
-neither has to wait until that is written nor needs memory for it. Only new sessions are read this way: the others need
-the store while they are read.
+Threads would not help, because reading is Python code. A worker writes its results to a file, part by part, so that it
+neither waits for the store nor needs memory for them. Only new sessions are read this way: others need the store while
+they are read.
 
-Workers are forks of this process. Python writes to every object that it uses, so that what this process holds when they
-start would soon be in memory once for each of them. They start before the lists of files and sessions are complete.
+Workers are forks of this process. Python updates the reference count of every object that it uses, so the memory of
+this process at the time of the fork is soon copied for each worker. Workers therefore start before the lists of files
+and sessions are complete.
 """
 
 from __future__ import annotations
@@ -49,23 +50,23 @@ from .scan import ChangedLog, LogStat, surroundings
 from .writer import Messages, SessionWriter
 
 WORTH_IT = 32 << 20
-"""Bytes from which starting processes pays off."""
+"""Number of bytes from which starting processes pays off."""
 TOO_LARGE = 64 << 20
-"""A session of this many bytes is read by the process that writes, because it would need much space on the disk."""
+"""A session of this many bytes is read by the process that writes, because it would need much disk space."""
 _AT_ONCE = 1 << 20
-"""Bytes that a worker reads before it passes them on: few enough to stay in the cache."""
+"""Size of a group of sessions that a worker reads together: small enough to stay in the cache."""
 _AHEAD = 48
-"""How many such groups may wait during a commit. Their files have numbers of one byte."""
+"""Maximum number of groups that are being read or wait to be written. The numbers of their files fit in one byte."""
 _AHEAD_BYTES = 256 << 20
-"""How many bytes have to be in them before no further group is begun."""
+"""No further group is started while the others have at least this many bytes."""
 _REMEMBERED = 100
-"""After how many sessions a worker forgets what it has found out about the files around them."""
+"""Number of sessions after which a worker discards what it has cached about the files around them."""
 _OBJECTS = 10_000
 """New objects after which the garbage collector of a worker runs."""
 _DONE = struct.Struct("=Bq")
-"""What a worker reports about a group: the number of its file, and where the positions are in it, or `_FAILED`.
+"""A worker's report about a group: the number of its file, and the offset of the positions in it, or `_FAILED`.
 
-It is so short that the system writes and reads it in one piece, whoever else uses the same pipe.
+It is short enough that the system writes and reads it atomically, although several processes use the same pipe.
 """
 _FAILED = -1
 
@@ -80,15 +81,15 @@ class Task(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes have to be read."""
+        """Number of bytes to read."""
         return sum(change.stat.size for change in self.changes)
 
 
 class ReaderPool:
-    """Other processes that read new sessions, if there is enough to read."""
+    """Processes that read new sessions, if there is enough to read."""
 
     def __init__(self, worth_it: int | None = WORTH_IT) -> None:
-        """`worth_it` is from how many bytes on they are started; None if they must not be."""
+        """`worth_it` is the number of bytes from which processes are started; None to start none."""
         self._worth_it = worth_it
         self._expected = 0
         self._workers: _Workers | None = None
@@ -98,7 +99,7 @@ class ReaderPool:
         return self
 
     def expect(self, log: LogStat) -> None:
-        """Take notice of a new log. With enough of them, the processes start."""
+        """Count a new log. The processes start once there is enough to read."""
         self._expected += log.size
         if self._workers is None and self._worth_it is not None and self._expected >= self._worth_it:
             # The garbage collector would write to all objects that the processes share.
@@ -106,14 +107,14 @@ class ReaderPool:
             self._workers = _Workers()
 
     def read(self, homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[Reading]:
-        """Begin to read sessions; returns what becomes of them, in the order of the tasks.
+        """Start to read sessions; returns an iterator over the results, in the order of the tasks.
 
-        `homes` are agents and their folders. Sessions of a folder should follow each other. Nothing is returned of
-        those that could not be read by other processes, for whatever reason.
+        `homes` are agents and their folders. Sessions of the same folder should be next to each other. Sessions that
+        the processes could not read, for whatever reason, are missing from the results.
         """
         if self._workers is None:
             return iter(())
-        # There are very many objects, and hardly any cycles.
+        # Very many objects are created, with hardly any reference cycles.
         gc.disable()
         begun = _Begun(self._workers, homes, _groups(tasks))
         begun.fill()
@@ -132,9 +133,9 @@ class ReaderPool:
 class _Workers:
     """The processes, the files that they write to, and two pipes.
 
-    They know the files by their descriptors, and nothing is left of these if a process is killed: the files have no
-    names. Through one pipe, any process gets the number of a file that says what to read; through the other, it reports
-    the files that it has written to.
+    The processes share the descriptors of the files. The files have no names, so nothing is left of them if a process
+    is killed. Through one pipe, a free process gets the number of a file that lists what to read; through the other, it
+    reports the files that it has written to.
     """
 
     def __init__(self) -> None:
@@ -160,7 +161,7 @@ class _Workers:
         os.close(done)
 
     def begin(self, number: int, homes: list[tuple[str, Path]], group: _Group) -> None:
-        """Have a group read by the next process that is free; the results will be in a file. Raises OSError."""
+        """Have the next free process read a group and write the results to a file. Raises OSError."""
         empty_file(self.files[number])
         with open(self.files[number], "wb", closefd=False) as file:
             pickle.dump((homes, group.tasks), file, pickle.HIGHEST_PROTOCOL)
@@ -169,7 +170,7 @@ class _Workers:
             os.write(self._tasks, bytes([number]))
 
     def next_done(self) -> tuple[int, int] | None:
-        """Wait for a group; returns its file and where the positions are in it, or None if a process is gone."""
+        """Wait for a group; returns the number of its file and the offset of its positions; None if a process died."""
         sentinels = [process.sentinel for process in self._processes]
         if self._done not in wait([self._done, *sentinels]):
             self._is_broken = True
@@ -178,7 +179,7 @@ class _Workers:
         return number, position
 
     def close(self, kill: bool) -> None:
-        """End the processes: at once if nobody waits for what they still read."""
+        """Stop the processes; with `kill`, without waiting for what they are still reading."""
         os.close(self._tasks)
         for process in self._processes:
             if kill or self._is_broken:
@@ -202,11 +203,11 @@ class _Waiting(NamedTuple):
 
     size: int
     number: int
-    """That of its file."""
+    """The number of its file."""
 
 
 class _Begun:
-    """The groups that are being read, or wait to be written. There are few: they need space on the disk."""
+    """The groups that are being read, or wait to be written. Their number is limited, because they need disk space."""
 
     def __init__(self, workers: _Workers, homes: list[tuple[str, Path]], groups: Iterator[_Group]) -> None:
         self._workers = workers
@@ -216,10 +217,10 @@ class _Begun:
         self._size = 0
         self._waiting: deque[_Waiting] = deque()
         self._done: dict[int, int] = {}
-        """Where the positions of groups that have been read are, by the number of the file."""
+        """The offsets of the positions of groups that have been read, by the number of the file."""
 
     def fill(self) -> None:
-        """Begin with as many groups as may wait."""
+        """Start to read as many groups as the limits allow."""
         while self._free and self._size < _AHEAD_BYTES:
             group = next(self._groups, None)
             if group is None:
@@ -234,13 +235,13 @@ class _Begun:
             self._size += group.size
 
     def in_order(self) -> Iterator[Reading]:
-        """Iterate over the results; the file of a group is reused after it."""
+        """Iterate over the results, in the order of the tasks; the file of a group is reused afterwards."""
         while self._waiting:
             size, number = self._waiting.popleft()
             while number not in self._done:
                 done = self._workers.next_done()
                 if done is None:
-                    # A worker was killed, for lack of memory perhaps. The caller reads the rest.
+                    # A worker was killed, perhaps for lack of memory. The caller reads the rest.
                     return
                 self._done.update([done])
             position = self._done.pop(number)
@@ -252,7 +253,7 @@ class _Begun:
 
 
 def _groups(tasks: Iterator[Task]) -> Iterator[_Group]:
-    """Group small sessions."""
+    """Combine small sessions into groups."""
     group: list[Task] = []
     size = 0
     for task in tasks:
@@ -269,7 +270,7 @@ def _groups(tasks: Iterator[Task]) -> Iterator[_Group]:
 
 
 class _Sources:
-    """The agents' folders. They are reopened now and then: what they remember of other files adds up."""
+    """The agents' folders. They are reopened now and then, because what they cache about other files adds up."""
 
     def __init__(self, homes: list[tuple[str, Path]]) -> None:
         self.homes = homes
@@ -278,7 +279,7 @@ class _Sources:
         self._sessions = 0
 
     def of(self, task: Task) -> SessionSource:
-        """The source to read a session from. That of the sessions of one folder stays."""
+        """Return the source to read a session from. It stays open between sessions of the same folder."""
         folder = folder_of(task.ref)
         if folder != self._folder and self._sessions >= _REMEMBERED:
             self._open.clear()
@@ -292,7 +293,7 @@ class _Sources:
         return self._open[task.home]
 
     def agent_of(self, task: Task) -> str:
-        """The agent of a session."""
+        """Return the agent of a session."""
         return self.homes[task.home][0]
 
 
@@ -300,28 +301,28 @@ _sources = _Sources([])
 
 
 def _work(parent: int, files: list[int], own: tuple[int, int], others: tuple[int, int]) -> None:
-    """Read what the other process asks for, until it asks for nothing more.
+    """Read the groups that the parent process requests, until it closes the pipe.
 
-    `own` and `others` are the ends of the pipes that this process and the other one use.
+    `own` and `others` are the ends of the pipes that this process and the parent use.
     """
     _start(parent)
     for pipe in others:
         os.close(pipe)
     tasks, done = own
-    while asked := os.read(tasks, 1):
-        (number,) = asked
+    while received := os.read(tasks, 1):
+        (number,) = received
         os.write(done, _DONE.pack(number, _read_group(files[number])))
 
 
 def _start(parent: int) -> None:
-    """Get ready to read."""
+    """Set up a worker process."""
     end_with(parent)
     gc.set_threshold(_OBJECTS)
     gc.enable()
 
 
 def _read_group(number: int) -> int:
-    """Read the sessions that a file names into that file; returns where their positions are."""
+    """Read the sessions listed in a file, and write the results to that file; returns the offset of their positions."""
     global _sources
     try:
         os.lseek(number, 0, os.SEEK_SET)
@@ -334,7 +335,7 @@ def _read_group(number: int) -> int:
             positions = [_read(_sources.of(task), _sources.agent_of(task), task, PartWriter(file)) for task in tasks]
             return write_positions(file, positions)
     except Exception:
-        # The disk is full, or else the other process will find what is wrong, too, and report it.
+        # The disk is full, or the parent will run into the same error when it reads the sessions, and report it.
         return _FAILED
 
 

@@ -8,7 +8,7 @@ from ..agents import SessionRef
 
 
 def folder_of(ref: SessionRef) -> tuple[str, ...]:
-    """Return the folder with the sessions of a project, or of a time, in the agent's folder."""
+    """Return the parts of the path of the folder that groups a session with others, by project or by time."""
     return ref.path.parts[: len(ref.root.parts) + 2]
 
 
@@ -17,8 +17,8 @@ def reading_order(
 ) -> Callable[[SessionRef], tuple[object, ...]]:
     """Return a key to sort sessions by.
 
-    Those of a folder follow each other, because reading one needs what the files around it say. The oldest come first,
-    and sub-agents after their parent, because reading them needs what was found there.
+    Sessions of a folder are next to each other, because reading one needs data from the files around it. The oldest
+    come first, and sub-agents come after their parent, because reading them needs data found there.
     """
     folders: dict[str, tuple[str, ...]] = {}
     families: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Rebuilds a store whose database has damaged pages: what can be read is copied to a new one, which takes its place."""
+"""Rebuilds a store whose database has damaged pages: the readable part is copied to a new one, which replaces it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _copy_without_messages(damaged: Store, new: Store, row: SessionRow) -> None:
 
 
 def put_in_place(new: Path, place: Path) -> Path:
-    """Replace a database by a new one; both are closed. Returns where the old one is kept."""
+    """Replace a database with a new one; both must be closed. Returns the new path of the old one."""
     kept = place.with_name(f"{place.name}-damaged-{int(time.time())}")
     for suffix in ("-wal", "-shm", ""):
         old = place.with_name(place.name + suffix)

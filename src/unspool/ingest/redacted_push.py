@@ -1,8 +1,8 @@
 """Copies sessions to another store without their secrets.
 
-The other store gets the redacted record of each session, and what search needs. It does not get the bytes of log files:
-those are what the secrets are in. Whether a session has to be copied again is in its fingerprint, together with the
-version of the rules.
+The other store gets the redacted record of each session and its search index, but not the bytes of log files, because
+they contain the secrets. The fingerprint of a session, which includes the version of the rules, shows whether it has to
+be copied again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .writer import counted, tools_in
 
 
 class PushCounts(msgspec.Struct):
-    """What was copied."""
+    """The number of sessions that were copied, and the failures."""
 
     new: int = 0
     changed: int = 0
@@ -43,22 +43,22 @@ class PushCounts(msgspec.Struct):
 class _RedactedBlock(NamedTuple):
     first: int
     messages: list[m.Message]
-    """As they are stored, without corrections."""
+    """The messages as they are stored, without patches."""
     data: bytes
 
 
 def push_redacted(source: Store, target: Store, redactor: Redactor) -> PushCounts:
     """Bring a store up to date with redacted copies of the sessions of this machine.
 
-    What an earlier push copied with its secrets is replaced, and the archived log files are removed. Sessions that were
-    forgotten in either store are left out.
+    Sessions that an earlier push copied with their secrets are replaced, and archived log files are removed. Sessions
+    that were forgotten in either store are not added.
     """
     if is_same(source, target):
-        raise UsageError("this is your own store, which keeps sessions as they are; name another one to push to")
+        raise UsageError("this is your own store, which keeps sessions unredacted; choose another store to push to")
     counts = PushCounts()
     forgotten = {(one.agent, one.name) for store in (source, target) for one in store.forgotten.all()}
     sources = {(row.agent, row.name): (source, row) for row in _own(source)}
-    # What only the other store has is redacted where it is.
+    # Sessions that only the other store has are redacted in place.
     known = {(row.agent, row.name): row for row in _own(target)}
     pending = {name: (target, row) for name, row in known.items()} | sources
     for name, (store, row) in reversed(pending.items()):
@@ -81,11 +81,11 @@ def push_redacted(source: Store, target: Store, redactor: Redactor) -> PushCount
 
 
 def check_complete(store: Store, with_secrets: bool) -> None:
-    """Raise RedactedStoreError if a store has redacted sessions of this machine, unless secrets are wanted there."""
+    """Raise RedactedStoreError if a store has redacted sessions of this machine, unless `with_secrets` is set."""
     if not with_secrets and store.sessions.has_redacted():
         raise RedactedStoreError(
-            "this store has the sessions of this computer without their secrets; only `unspool push --redact` adds to "
-            "them"
+            "this store has the sessions of this computer without their secrets; only `unspool push --redact` can "
+            "update it"
         )
 
 
@@ -109,7 +109,7 @@ def _copy(source: Store, target: Store, row: SessionRow, redactor: Redactor, fin
     marks = redacted_marks(marks_of(source, row.id), redactor.data)
     blocks: Iterable[_RedactedBlock] = _blocks(source, row, redactor)
     if source is target:
-        # It is about to be cleared.
+        # `create` clears the session, so its blocks have to be read first.
         blocks = list(blocks)
     copy = target.sessions.create(row.agent, row.name, row.ref)
     tools: dict[str, str] = {}
@@ -139,7 +139,7 @@ def _blocks(store: Store, row: SessionRow, redactor: Redactor) -> Iterator[_Reda
 def _finish(
     target: Store, copy: int, row: SessionRow, head: Session, patches: MessagePatches, fingerprint: str
 ) -> None:
-    """Write what is known about a session as a whole."""
+    """Write the summary of a session, and add it to the change log."""
     counts = {**row.counts, "messages": row.messages}
     target.sessions.update(copy, session_values(head, patches, counts, row.messages), fingerprint)
     info = head.info

@@ -1,4 +1,4 @@
-"""Writes archived files, exactly as they were."""
+"""Restores archived files, byte for byte."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .history import FileState, History
 
 
 class RestoredFile(NamedTuple):
-    """A file that was written."""
+    """A file that was restored."""
 
     to: Path
     path: str
-    """Where it was when it was archived."""
+    """Its path when it was archived."""
     size: int
 
 
 def restore_session(store: Store, session: SessionRow, target: Path, version: int | None = None) -> list[RestoredFile]:
-    """Write the files of a session below a folder, laid out as the agent does.
+    """Write the files of a session below a folder, in the layout that the agent uses.
 
     Other files in the session's own folder are included: saved outputs, notes on sub-agents. `version` is the number
     of an earlier state, see `History`.
@@ -37,19 +37,19 @@ def restore_session(store: Store, session: SessionRow, target: Path, version: in
         files = [FileState(file.id, file.agent, file.path, store.files.get(file.id).kept) for file in archived]
     written = []
     for file in files:
-        # Earlier versions have rows of files that could never be read.
+        # Earlier versions of unspool stored rows for files that could never be read.
         if file.size or not store.files.get(file.id).size:
             written.append(RestoredFile(target / _layout(file.agent, file.path), file.path, file.size))
             _write(store, file, written[-1].to)
     return written
 
 
-def _write(store: Store, file: FileState, place: Path) -> None:
-    """Write a file under its name once it is complete."""
-    make_private_folder(place.parent)
-    if place.exists():
-        raise FileExistsError(17, "File exists", str(place))
-    part = place.with_name(f".{place.name}.part")
+def _write(store: Store, file: FileState, path: Path) -> None:
+    """Write a file under a temporary name, and rename it once it is complete."""
+    make_private_folder(path.parent)
+    if path.exists():
+        raise FileExistsError(17, "File exists", str(path))
+    part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     try:
         left = file.size
@@ -60,15 +60,15 @@ def _write(store: Store, file: FileState, place: Path) -> None:
                     break
         if left:
             raise UnspoolError(f"the store has only {file.size - left:,} of {file.size:,} bytes of {file.path}")
-        os.replace(part, place)
+        os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 
 
 def _layout(agent: str, path: str) -> Path:
-    """Where a file belongs in a home directory: its path starting at the agent's folder."""
+    """Return the path of a file in a home directory, starting at the agent's folder."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
     info = agent_named(agent).info
-    places = {place.split("/")[0] for place in info.paths}
-    start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
+    names = {relative.split("/")[0] for relative in info.paths}
+    start = next((index for index, part in enumerate(parts) if part in names), len(parts) - 1)
     return Path(info.folder, *parts[start:])

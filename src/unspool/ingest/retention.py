@@ -17,11 +17,11 @@ from ..store.rows import SessionRow
 
 
 class Fate(NamedTuple):
-    """What happens to the files of a session."""
+    """Whether the files of a session are gone, or when the agent will delete them."""
 
     session: SessionRow
     deleted_at: datetime | None
-    """When the agent may delete it, at its next start after that."""
+    """The time after which the agent may delete the files, at its next start; None if unknown or if they are gone."""
 
     @property
     def is_gone(self) -> bool:
@@ -29,14 +29,14 @@ class Fate(NamedTuple):
         return self.session.gone_at is not None
 
     def is_near(self, days: int) -> bool:
-        """Whether the files are gone, or will be deleted within some days."""
+        """Whether the files are gone, or may be deleted within some days."""
         if self.is_gone:
             return True
         return self.deleted_at is not None and self.deleted_at < datetime.now(UTC) + timedelta(days=days)
 
 
 def fates(store: Store, homes: list[str] | list[Path], filter: SessionFilter | None = None) -> Iterator[Fate]:
-    """Return the main sessions of this machine that pass a filter, the next to be deleted first."""
+    """Iterate over the main sessions of this machine that match a filter: gone ones, then the next to be deleted."""
     spans = {agent: AGENTS[agent].retention(root) for agent, root in Library(*homes).homes()}
     found = []
     for row in store.sessions.select(replace(filter or SessionFilter(), machine=store.machine, kind="main")):

@@ -1,4 +1,4 @@
-"""Compares the logs on disk with what is known of them, to find what has changed."""
+"""Finds logs that have changed, by comparing the disk with the archive."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..store.rows import FileRow
 
 _EDGE = 4096
 _VERIFIED_AT_ONCE = 1 << 30
-"""Bytes of unchanged logs that one run compares with the archive: those that were only followed while they grew."""
+"""Maximum bytes of logs that one run compares although they look unchanged: while followed, they were not verified."""
 
 Change = Literal["new", "grown", "touched", "moved", "truncated", "edited", "rewritten"]
-"""`touched` means that the bytes are the same, `edited` that others of the same number took their place."""
+"""`touched` means that the bytes are the same, `edited` that they differ but not in number."""
 _MARKS = re.compile(r"(\|[0-9a-f?]+)*")
 """The end of a fingerprint: the marks of decisions."""
 REPLACED: tuple[Change, ...] = ("truncated", "edited", "rewritten")
-"""Changes that make a new version."""
+"""Changes that create a new version."""
 Chunks = Iterable[tuple[int, bytes | None]]
 """Archived bytes: the length of each chunk, and the bytes unless they are damaged."""
 ArchivedBytes = Callable[[int], Chunks]
@@ -49,7 +49,7 @@ class LogStat(NamedTuple):
         return self.source.path
 
     def row(self, before: FileRow | None = None) -> FileRow:
-        """The row for the archive, with what `before` says about the archived bytes."""
+        """Return the row for the archive, with the data about archived bytes from `before`."""
         known = before or FileRow(0, "", "", 0, 0, 0, 0, 0, b"")
         return known._replace(
             agent=self.agent,
@@ -63,7 +63,7 @@ class LogStat(NamedTuple):
         )
 
     def is_known_as(self, row: FileRow) -> bool:
-        """Whether nothing in it differs from what was recorded."""
+        """Whether its state is the one that was recorded."""
         if row.gone_at is not None or row.kept != row.size:
             return False
         known = (row.device, row.inode, row.size, row.changed, row.ctime or self.ctime)
@@ -79,22 +79,22 @@ class ChangedLog(NamedTuple):
 
     @property
     def is_new_on_disk(self) -> bool:
-        """Whether a file of its own was written."""
+        """Whether the log is a file on disk, not rows of a database, and its content changed."""
         return self.how != "touched" and self.stat.inode != 0
 
 
 class Scan(NamedTuple):
-    """What was found in an agent's folder."""
+    """The result of comparing an agent's folder with the archive."""
 
     changes: list[ChangedLog]
     missing: list[FileRow]
     """Files that are gone."""
     unreadable: dict[Path, OSError]
-    """Files and folders that exist, but whose state is not known."""
+    """Files and folders that exist, but whose state is unknown."""
 
 
 def surroundings(home: SessionSource, ref: SessionRef) -> str:
-    """Return a fingerprint of what shapes a session besides its own files, decisions of people included."""
+    """Return a fingerprint of what affects a session apart from its own files, including the decisions of people."""
     return home.fingerprint(ref) + decision_mark(ref.agent, main_session(ref.id))
 
 
@@ -129,7 +129,7 @@ def compare(
     archived: ArchivedBytes,
     on_new: Callable[[LogStat], None] | None = None,
 ) -> Scan:
-    """Find the logs that have changed, and the files that are gone. `on_new` is called for each that is not known."""
+    """Find the logs that have changed, and the files that are gone. `on_new` is called for each log without a row."""
     return _Comparison(agent, known, archived, on_new).run(sources)
 
 
@@ -183,7 +183,7 @@ class _Comparison:
         self._changes.append(ChangedLog(entry, "grown" if how == "touched" and row.gone_at is not None else how, row))
 
     def _find_moved(self, missing: dict[int, FileRow]) -> None:
-        """Tell new logs from those that were moved; the latter are removed from `missing`."""
+        """Distinguish new logs from moved ones, and remove the latter from `missing`."""
         moved = {(row.device, row.inode): row for row in missing.values() if row.inode}
         for entry in self._fresh:
             before = moved.get((entry.device, entry.inode))
@@ -196,7 +196,7 @@ class _Comparison:
 
 
 def share_paths(changed: dict[Path, ChangedLog], paths: Iterable[Path]) -> None:
-    """Refer to logs by paths that are used anyway: of two equal ones for each log, one can go."""
+    """Replace the paths of logs with equal objects from `paths`, to save memory: the duplicates are freed."""
     for path in paths:
         change = changed.pop(path, None)
         if change is not None:
@@ -206,7 +206,7 @@ def share_paths(changed: dict[Path, ChangedLog], paths: Iterable[Path]) -> None:
 
 
 def is_below(path: str, folders: Collection[str]) -> bool:
-    """Whether a path is one of some others, or inside one of them."""
+    """Whether a path is one of some folders, or inside one of them."""
     return bool(folders) and (path in folders or any(folder in folders for folder in folders_above(path)))
 
 
@@ -218,13 +218,13 @@ def folders_above(path: str) -> Iterator[str]:
 
 
 def how_changed(stat: LogStat, row: FileRow, archived: Chunks) -> Change:
-    """Compare the bytes of a log with those that were archived. Raises OSError."""
+    """Return how the bytes of a log differ from the archived ones. Raises OSError."""
     with stat.source.open() as file:
         return how_differs(file, stat.size, row.kept, archived)
 
 
 def how_differs(file: ByteStream, size: int, kept: int, archived: Chunks) -> Change:
-    """The same for an open file. What is damaged in the archive counts as equal, so that it can be repaired."""
+    """Return the same for an open file. Damaged bytes in the archive count as equal, so that they can be repaired."""
     other: Change = "edited" if size == kept else "rewritten"
     for length, data in archived:
         found = read_fully(file, length)
@@ -235,7 +235,7 @@ def how_differs(file: ByteStream, size: int, kept: int, archived: Chunks) -> Cha
 
 
 def read_fully(file: ByteStream, size: int) -> bytes:
-    """Read some bytes, fewer only at the end of the file: a single call may return fewer."""
+    """Read `size` bytes, or fewer at the end of the file; a single call of `read` may return fewer anywhere."""
     data = file.read(size)
     while 0 < len(data) < size and (more := file.read(size - len(data))):
         data += more
@@ -243,7 +243,7 @@ def read_fully(file: ByteStream, size: int) -> bytes:
 
 
 class Mark:
-    """A digest of the first and last few of some bytes: cheap to compute again for a log that may have grown."""
+    """A digest of the first and last bytes of a log, which is cheap to compute again when the log may have grown."""
 
     def __init__(self) -> None:
         self._first = b""
@@ -256,12 +256,12 @@ class Mark:
         self._last = data[-_EDGE:] if len(data) >= _EDGE else (self._last + data)[-_EDGE:]
 
     def digest(self) -> bytes:
-        """The digest of everything that was added."""
+        """Return the digest of everything that was added."""
         return hashlib.blake2b(self._first + self._last, digest_size=16).digest()
 
 
 def mark_of(file: ByteStream, length: int) -> bytes:
-    """The mark of a file's first `length` bytes. Raises OSError."""
+    """Return the mark of a file's first `length` bytes. Raises OSError."""
     mark = Mark()
     file.seek(0)
     mark.add(read_fully(file, min(_EDGE, length)))

@@ -1,7 +1,7 @@
-"""Writes one session into the store. Everything that is stored of a session goes through here.
+"""Writes one session to the store. No other module writes the messages of sessions read from logs.
 
 A session is in one of three modes: `new` if the store does not have it, `append` if its log grew since it was stored,
-and `rewrite` if its log, or something else that shapes it, changed in another way.
+and `rewrite` if its log, or something else that affects it, changed in another way.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .writer import Ending, Messages, SessionWriter
 Mode = Literal["new", "append", "rewrite"]
 
 _MOST_HELD = 4 << 20
-"""Bytes of one session that may wait until it is read to its end."""
+"""Maximum bytes of one file's sessions that are held back until it is read completely."""
 
 
 class SessionIngest:
-    """One session on its way into the store: `begin`, then `write` for each piece, then `finish`."""
+    """Writes one session: call `begin`, then `write` for each piece, then `finish`."""
 
     def __init__(
         self, store: Store, agent: str, name: str, ref: str, stored: StoredSession | None = None, grew: bool = False
     ) -> None:
-        """`stored` is the session as the store has it; `grew` if its log was only appended to since."""
+        """`stored` is the session as the store has it; `grew` means that its log was only appended to since."""
         self.mode: Mode = "new" if stored is None else "append" if grew else "rewrite"
         self._store = store
         self._agent = agent
@@ -43,7 +43,7 @@ class SessionIngest:
         self._before: StoredState | None = None
 
     def writer(self, give: Callable[[Messages], None]) -> SessionWriter:
-        """Return the writer that prepares what is read; it passes the pieces to `give`."""
+        """Return the writer that prepares messages for the store; it passes the pieces to `give`."""
         writer = SessionWriter(AGENTS[self._agent].touched, give)
         if self._stored is not None and self.mode == "append":
             writer.continue_from(self._store, self._stored)
@@ -58,7 +58,7 @@ class SessionIngest:
         return builder
 
     def begin(self) -> None:
-        """Make room: create the session, or remove what is going to be replaced."""
+        """Create the session, or remove the data that will be replaced."""
         store, stored = self._store, self._stored
         # A new session may be in the store as well, read from another folder.
         self._before = stored_state(store, self._agent, self.name)
@@ -74,10 +74,10 @@ class SessionIngest:
         piece.write(self._store, self._id)
 
     def write_so_far(self, writer: SessionWriter, waiting: list[Messages], before: int) -> int:
-        """Write what was read of a session that is still growing, without `begin` and `finish`.
+        """Write the messages read so far of a session that is still growing, without `begin` and `finish`.
 
-        `waiting` are the pieces the writer passed on, and `before` is how many messages were stored. Returns how many
-        are stored now.
+        `waiting` are the pieces that the writer passed on, and `before` is the number of messages that were stored.
+        Returns the number of messages that are stored now.
         """
         count = writer.write_so_far(self._store, self._id, waiting)
         for kind, data in (*superseded(writer.changed()), *appended(before, count)):
@@ -85,7 +85,7 @@ class SessionIngest:
         return count
 
     def finish(self, ending: Ending, around: str, files: list[int]) -> None:
-        """Write what is only known at the end, and record in the change log what is different."""
+        """Write the data that is only known at the end, and append the differences to the change log."""
         kept = self._stored.sealed if self._stored is not None and self.mode == "append" else 0
         self._store.usage.add_to_sums(self._id, kept)
         if ending.is_without_decisions:
@@ -106,7 +106,7 @@ def remove_session(store: Store, agent: str, id: int, name: str) -> None:
 
 
 class WriteQueue:
-    """Writes of one file's sessions, held back while they are small: a file that cannot be read leaves no trace."""
+    """Holds back the writes of one file's sessions while they are small, so that an unreadable file changes nothing."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -114,7 +114,7 @@ class WriteQueue:
         self._weight = 0
 
     def add(self, work: Callable[[], None], weight: int = 0) -> None:
-        """Add a write; `weight` is about how many bytes it has."""
+        """Add a write; `weight` is its approximate size in bytes."""
         if self._held is None:
             self._pipeline.write(work, weight)
             return
@@ -130,14 +130,14 @@ class WriteQueue:
         return self._held is None
 
     def cancel(self, error: BaseException) -> None:
-        """Drop all writes; those of a large session, which has a transaction of its own, are rolled back."""
+        """Drop all writes; those of a large session, which has its own transaction, are rolled back."""
         if self._held is None:
             self._pipeline.cancel(error)
         self._held = []
         self._weight = 0
 
     def flush(self) -> None:
-        """Do all writes, and do those that follow at once."""
+        """Do all writes, and do later ones immediately."""
         held, self._held = self._held or [], None
         for work, weight in held:
             self._pipeline.write(work, weight)

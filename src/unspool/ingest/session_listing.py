@@ -1,8 +1,8 @@
 """Lists the sessions of a folder, in another process if there are many.
 
-To find sessions, an agent looks at the beginning of every file and remembers what it has found. Whoever reads a session
-needs little of that, and the process that writes needs nothing but the list. In another process, all the rest is gone
-when the list is complete.
+To find sessions, an agent reads the beginning of every file and caches what it has found. Reading a session needs
+little of that, and the process that writes needs nothing but the list. When another process does it, that memory is
+freed as soon as the list is complete.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ..io.faults import Faults, collect_faults
 from .helper_process import end_with, uninterrupted
 
 _AT_ONCE = 200
-"""How many sessions are passed on together."""
+"""Number of sessions that are sent together."""
 
 
 class _End(NamedTuple):
-    """The list is complete."""
+    """Sent when the list is complete."""
 
     faults: Faults
-    """What could not be read."""
+    """The files and folders that could not be read."""
 
 
 def list_elsewhere(home: SessionSource) -> Iterator[SessionRef]:
     """Iterate over the sessions that another process finds.
 
-    If it fails, they are listed here: some of them come twice then.
+    If it fails, this process lists all sessions, so that some of them come twice.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -50,7 +50,7 @@ def list_elsewhere(home: SessionSource) -> Iterator[SessionRef]:
 
 
 def _received(receiver: Connection) -> Generator[SessionRef, None, bool]:
-    """Iterate over what is received; returns whether it was all."""
+    """Iterate over the sessions that are received; returns whether the list is complete."""
     while True:
         try:
             message = receiver.recv()
@@ -73,6 +73,6 @@ def _list(home: SessionSource, sender: Connection, parent: int) -> None:
             while some := list(islice(refs, _AT_ONCE)):
                 sender.send(some)
         except Exception:
-            # Whatever is wrong, the other process will find it, too, and report it.
+            # The parent will run into the same error when it lists the sessions, and report it.
             return
     sender.send(_End(faults))

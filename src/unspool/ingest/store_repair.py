@@ -1,8 +1,9 @@
-"""Repairs what is damaged in a store.
+"""Repairs damaged data in a store.
 
-Archived bytes are repaired from the file on disk or from another store. What is packed against them can be read again
-then. Other messages are repaired by reading the session again: from its files, or from the archive if those are gone.
-Right bytes are recognised by the checksum of the content, or because the file has not changed since it was archived.
+Archived bytes are repaired from the file on disk or from another store. Data that is packed against them is then
+readable again. Other messages are repaired by reading the session again, from its files, or from the archive if those
+are gone, or by copying it from another store. Correct bytes are recognised by the checksum of the content, or because
+the file has not changed since it was archived.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _BASE = "the repaired bytes that it is packed against"
 
 
 class _Candidate(NamedTuple):
-    """Bytes that may be the right ones, and whether that is known for another reason than their checksum."""
+    """Bytes that may be the correct ones, and whether they are known to be correct regardless of the checksum."""
 
     content: bytes
     source: str
@@ -54,7 +55,7 @@ class StoreRepair:
         self._integrity = StoreIntegrity(store)
 
     def run(self, faults: list[DataFault]) -> None:
-        """Repair what can be repaired, and note in each fault where the right data came from."""
+        """Repair what can be repaired, and note in each fault where the correct data came from."""
         in_files = [fault for fault in faults if fault.part == "bytes"]
         for fault in in_files:
             if fault.reason != DIFFERS:
@@ -93,8 +94,8 @@ class StoreRepair:
         if (content := unpack_damaged(damaged)) is not None:
             yield _Candidate(content, _ITSELF, True)
         disk = FileOnDisk(self._store, fault.id)
-        if (there := disk.read(fault.first, fault.count)) is not None:
-            yield _Candidate(there, _DISK, disk.is_unchanged)
+        if (on_disk := disk.read(fault.first, fault.count)) is not None:
+            yield _Candidate(on_disk, _DISK, disk.is_unchanged)
         row = self._store.files.get(fault.id)
         known = self._other.files.at(row.path) if self._other is not None else None
         if self._other is not None and known is not None:
@@ -106,7 +107,10 @@ class StoreRepair:
             yield _Candidate(data[: fault.count], _OTHER_STORE, is_same_file)
 
     def _keep_changed_files(self, faults: list[DataFault]) -> None:
-        """Have the next run compare files whose size and times are as before, but not their bytes."""
+        """Sync files whose bytes changed although their size and times did not.
+
+        Resetting the recorded time makes the sync compare their bytes.
+        """
         for fault in faults:
             self._store.files.put(self._store.files.get(fault.id)._replace(changed=0))
         failures = self._sync() if faults else {}
@@ -145,7 +149,7 @@ class StoreRepair:
         return Syncer(self._store, *self._homes).run().failures
 
     def _read_archive(self, row: SessionRow) -> None:
-        """Read a session from its archived files, in a folder where they are laid out as the agent does."""
+        """Read a session from its archived files, which are restored to a temporary folder."""
         with TemporaryDirectory(prefix="unspool-") as folder:
             try:
                 written = restore_session(self._store, row, Path(folder))
@@ -188,10 +192,10 @@ class StoreRepair:
         if other is None:
             return
         known = SessionFilter(machine=other.machine, agent=row.agent, name=row.name)
-        for theirs in other.sessions.select(known):
-            is_intact = not StoreIntegrity(other).check_session(theirs.id)
-            if other.sessions.fingerprint(theirs.id).startswith(REDACTED):
+        for candidate in other.sessions.select(known):
+            is_intact = not StoreIntegrity(other).check_session(candidate.id)
+            if other.sessions.fingerprint(candidate.id).startswith(REDACTED):
                 continue
-            if is_intact and theirs.messages >= row.messages:
+            if is_intact and candidate.messages >= row.messages:
                 with self._store.exclusive(), self._store.transaction():
-                    copy_session(other, self._store, theirs)
+                    copy_session(other, self._store, candidate)

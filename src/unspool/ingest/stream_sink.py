@@ -2,7 +2,7 @@
 
 Later lines may still change an earlier message: its author, the outcome of its call, its usage. Changes to one of the
 last `WINDOW` messages are made in the message itself. Older messages may have been passed on already, so changes to
-them are collected and stored beside them.
+them are collected and stored separately, as patches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..store.blocks import BLOCK
 from ..store.message_patches import MessagePatches, Span
 
 WINDOW = 64
-"""How many of the last messages can still be changed in place."""
+"""Number of last messages that can still be changed in place."""
 
 
 class StreamSink(MessageIndex):
@@ -29,7 +29,7 @@ class StreamSink(MessageIndex):
     def __init__(self, emit: Callable[[list[m.Message]], None], known: int = 0) -> None:
         super().__init__()
         self.patches = MessagePatches()
-        """Changes to messages that were out of reach."""
+        """Changes to messages that could no longer be changed in place."""
         self.known = known
         self._emit = emit
         self._count = 0
@@ -47,7 +47,7 @@ class StreamSink(MessageIndex):
 
     @property
     def sealed(self) -> int:
-        """How many messages were emitted, and can no longer change in place."""
+        """Number of messages that were emitted, and can no longer change in place."""
         return max(self.known, self._count - len(self._held))
 
     def held(self) -> Iterator[m.Message]:
@@ -108,7 +108,7 @@ class StreamSink(MessageIndex):
         return self._held[index - first] if index >= first and self._count - index <= WINDOW else None
 
     def _is_out_of_reach(self, index: int) -> bool:
-        # A message that is stored already may be neither: reading it again gives the same change again.
+        # A stored message may be neither in nor out of reach: when it is read again, the same change is made again.
         return self._count - index > WINDOW
 
 
@@ -117,7 +117,7 @@ def _reject(_: list[m.Message]) -> None:
 
 
 def spans_of(assembler: SessionAssembler, count: int) -> Iterator[Span]:
-    """Iterate over runs of messages with the same branch and context state; live ones are left out."""
+    """Iterate over runs of messages with the same branch and context state; live ones on branch 0 are left out."""
     if not assembler.branch and not assembler.gone:
         return
     run: Span | None = None

@@ -38,11 +38,11 @@ from .unreadable import HeldError, Unreadable
 from .writer import Ending, SessionWriter
 
 _AT_ONCE = 4 << 20
-"""Largest session, in bytes, that is read at once while others wait."""
+"""Largest session, in bytes, that `Syncer.ingest` reads; other changes wait meanwhile."""
 
 
 class Syncer:
-    """Reads what has changed since the last run. Each session is written completely or not at all."""
+    """Reads everything that has changed since the last run. Each session is written completely or not at all."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Syncer:
         open_too: bool = False,
         patience: float | None = None,
     ) -> Report:
-        """Look at everything once.
+        """Sync everything once.
 
         `committed` is called after each commit. With `open_too`, sessions that an agent has open are checked even if
         no file changed: the agent may have died. With `patience`, `BusyError` is raised if another process has not
-        finished its run after as many seconds.
+        finished its run after that many seconds.
         """
         began = time.perf_counter()
         report = Report()
@@ -92,7 +92,7 @@ class Syncer:
         return report
 
     def ingest(self, agent: str, home: SessionSource, path: Path) -> Report | None:
-        """Read the session of one file without looking at other files; None if those have to be looked at.
+        """Sync the session of one file without looking at other files; None if a full sync is needed instead.
 
         `home` must know the current state of the folder.
         """
@@ -178,7 +178,7 @@ class Syncer:
         pipeline.commit()
 
     def _agent_folders(self, report: Report) -> list[tuple[str, Path]]:
-        """Return the folders to look at. A location that cannot be looked at does not stop the others."""
+        """Return the agents' folders in all locations. A location that cannot be examined does not affect others."""
         try:
             return list(Library(*self._locations).homes())
         except OSError as error:
@@ -261,7 +261,7 @@ class _Ingest:
         self._changed = {change.stat.path: change for change in scan.changes}
         self._unreadable = unreadable
         self._at = time.time()
-        """When what is archived was found. Files of a session that change in one run change at the same time."""
+        """The time of everything that is archived, so that a session's files that changed together form one version."""
         unreadable.add(scan.unreadable)
         self.agent = agent
         self.home = home
@@ -271,7 +271,7 @@ class _Ingest:
         return [self._changed[path] for path in _paths(ref) if path in self._changed]
 
     def size_of(self, ref: SessionRef) -> int:
-        """Return the size of those files."""
+        """Return the total size of the changed files of a session."""
         return sum(change.stat.size for change in self.changes_of(ref))
 
     def _stored(self, ref: SessionRef) -> dict[str, StoredSession]:
@@ -302,7 +302,7 @@ class _Ingest:
             pipeline.write(write, read.weight)
             self._report.new += sum(session.name not in self._forgotten for session in read.sessions)
 
-        # What was read is not kept until the transaction ends. In the rare case that it fails, it is read again.
+        # The results are discarded before the transaction ends. In the rare case that it fails, they are read again.
         pipeline.session(
             write_all,
             lambda error: self._reject(outdated, _described(error), pipeline),
@@ -310,7 +310,7 @@ class _Ingest:
         )
 
     def run(self, outdated: _Outdated, pipeline: Pipeline) -> None:
-        """Read one session and have it written. One that fails is left as it is, and does not stop the others."""
+        """Read and write one session. If that fails, it is left as it is, and the others are not affected."""
         pipeline.session(
             lambda: self._ingest(outdated, pipeline),
             lambda error: self._reject(outdated, _described(error), pipeline),
@@ -324,7 +324,7 @@ class _Ingest:
         pipeline.session(lambda: self._hold(ref, stored, pipeline), lambda _: None)
 
     def _ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
-        """Read one session and have all of it written, or nothing if something could not be read."""
+        """Read one session and write all of it, or nothing if something could not be read."""
         ref = outdated.ref
         stored = self._stored(ref) if outdated.is_known else {}
         queue = WriteQueue(pipeline)
@@ -374,7 +374,7 @@ class _Ingest:
         queue.flush()
 
     def _archive(self, path: Path, queue: WriteQueue) -> Archiving | FileRow | None:
-        """Bring the archive of a file up to date; returns what will have its id."""
+        """Bring the archive of a file up to date; returns an object that has the id of its row once that is written."""
         change = self._changed.get(path)
         if change is None:
             return self._store.files.at(name_of(path))
@@ -400,11 +400,11 @@ class _Ingest:
         return [found[builder.id] for builder in builders if builder.id in found]
 
     def _was_replaced(self, ref: SessionRef) -> bool:
-        """Whether a file of a session did not just grow."""
+        """Whether a file of a session was truncated, edited or rewritten."""
         return any(change.how in REPLACED for change in self.changes_of(ref))
 
     def _check(self, outdated: _Outdated, stored: dict[str, StoredSession], faults: Faults) -> None:
-        """Raise unless everything could be read that the stored session may depend on."""
+        """Raise an error unless everything that the stored session may depend on could be read."""
         paths = _paths(outdated.ref)
         for path in paths:
             if path in faults.gone:
@@ -415,16 +415,16 @@ class _Ingest:
             self._unreadable.check_stored(files)
 
     def _hold(self, ref: SessionRef, stored: dict[str, StoredSession], pipeline: Pipeline) -> None:
-        """Archive what can be read of a session that stays as it is, and have the next run read it."""
+        """Archive the readable files of a session that stays as it is, and have the next run read it."""
         for change in self.changes_of(ref):
             self._archive_alone(change, pipeline)
         for session in stored.values():
             pipeline.write(partial(self._store.sessions.set_unsettled, session.id))
 
     def _archive_alone(self, change: ChangedLog, pipeline: Pipeline) -> OSError | None:
-        """Archive a file, or nothing if it cannot be read; returns the reason.
+        """Archive a file without reading its sessions; returns the error if it cannot be read.
 
-        Sessions that were read from it are read by a later run: the file will not look changed then.
+        Sessions that were read from it are marked to be read again, because the file will no longer look changed.
         """
         queue = WriteQueue(pipeline)
         try:
@@ -443,7 +443,7 @@ class _Ingest:
         return None
 
     def _set_gone(self, session: int) -> None:
-        """Mark a session that its file no longer has."""
+        """Mark a session that is no longer on disk, and add that to the change log."""
         if self._store.sessions.set_gone(session, self._at):
             self._store.changes.append("session.gone", session)
             self._report.gone += 1
@@ -458,7 +458,7 @@ def _finish(ingest: SessionIngest, ending: Ending, around: str, files: list[Arch
 
 
 class _HomeSync(_Ingest):
-    """One agent's folder with changed files."""
+    """Syncs one agent's folder."""
 
     def __init__(
         self,
@@ -500,7 +500,7 @@ class _HomeSync(_Ingest):
         except Exception as error:
             if isinstance(error, OSError) or not concerns_session(error):
                 raise
-            # Unlike any fingerprint: the session is read, and what is wrong with it is reported.
+            # This differs from every fingerprint, so the session is read, which reports the error.
             return "?"
 
     def _outdated(self, before: dict[str, str], now: dict[str, str]) -> list[_Outdated]:
@@ -528,7 +528,7 @@ class _HomeSync(_Ingest):
         return found
 
     def tasks(self, number: int) -> Iterator[Task]:
-        """Iterate over what other processes can read; `number` is the number of this folder."""
+        """Iterate over the sessions that other processes can read; `number` is the index of this folder."""
         for position, outdated in enumerate(self.work):
             if not outdated.is_known and self._can_be_shared(outdated.ref):
                 yield Task(number, position, outdated.ref, self.changes_of(outdated.ref))
@@ -540,28 +540,28 @@ class _HomeSync(_Ingest):
 
     @cached_property
     def has_gone(self) -> bool:
-        """Whether reading needs the store: new sessions may be forks of sessions that only the store still has."""
+        """Whether sessions are gone from disk. Then reading needs the store, as new sessions may be forks of those."""
         filter = SessionFilter(machine=self._store.machine, agent=self.agent, is_gone=True)
         return bool(self._missing) or self._store.sessions.count(filter) > 0
 
     def refs(self) -> list[SessionRef]:
-        """The sessions to read."""
+        """Return the sessions to read."""
         return [outdated.ref for outdated in self.work]
 
     def keep(self, ids: set[str]) -> None:
-        """Leave out the other sessions."""
+        """Drop all other sessions."""
         self.work = [outdated for outdated in self.work if outdated.ref.id in ids]
 
     def peek(self, ref: SessionRef) -> Peek:
-        """The first lines of a session."""
+        """Return what the first lines of a session say."""
         return self.home.peek(ref)
 
     def changed_at(self, ref: SessionRef) -> int:
-        """When the files of a session last changed, in nanoseconds since 1970."""
+        """Return when the files of a session last changed, in nanoseconds since 1970."""
         return _newest(ref, self._changed)
 
     def archive_others(self, pipeline: Pipeline) -> None:
-        """Archive changed files that hold no session, which reading sessions depends on, and those only touched."""
+        """Archive changed files that contain no session but may affect some, and files that were only touched."""
         read = {path for outdated in self.work for path in _paths(outdated.ref)}
         touched = [change for path, change in self._changed.items() if change.how == "touched" and path not in read]
         for change in {change.stat.path: change for change in (*self._others, *touched)}.values():
@@ -595,10 +595,10 @@ class _Outdated(NamedTuple):
 
     ref: SessionRef
     around: str | None
-    """The fingerprint of its surroundings; None for a new session, as it is computed when that is read."""
+    """The fingerprint of its surroundings; None for a new session, which gets it when it is read."""
     is_known: bool
     same_files: bool
-    """Whether it was read from the same files before, wherever they were."""
+    """Whether it was read from the same files before, even if they were elsewhere."""
 
 
 def _paths(ref: SessionRef) -> list[Path]:
@@ -606,7 +606,7 @@ def _paths(ref: SessionRef) -> list[Path]:
 
 
 def _each_once(agent: str, refs: Iterable[SessionRef]) -> list[SessionRef]:
-    """Keep one session of each id: moving a project leaves copies, and the newest one counts."""
+    """Return one session for each id: moving a project leaves copies, and the newest one counts."""
     found: dict[str, SessionRef] = {}
     log = AGENTS[agent].log
     for ref in refs:

@@ -1,4 +1,4 @@
-"""What a run of a sync reports: how far it is, and what it did."""
+"""The progress and the result of a sync."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     done: int
     total: int
@@ -19,7 +19,7 @@ class Progress(NamedTuple):
 
 
 class Report(msgspec.Struct):
-    """What a run did."""
+    """The result of a run."""
 
     files: int = 0
     new: int = 0
@@ -32,7 +32,7 @@ class Report(msgspec.Struct):
 
 
 class ReportCounts:
-    """The counts of a report, without what was rolled back."""
+    """Removes what was rolled back from the counts of a report."""
 
     def __init__(self, report: Report, committed: Callable[[], None] | None) -> None:
         self._report = report
@@ -46,5 +46,5 @@ class ReportCounts:
             self._committed()
 
     def restore(self) -> None:
-        """Drop what was counted since the last commit."""
+        """Reset the counts to those of the last commit."""
         self._report.new, self._report.changed, self._report.gone = self._saved

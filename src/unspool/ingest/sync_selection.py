@@ -1,4 +1,4 @@
-"""Which of the changed sessions a run reads, if not all."""
+"""Limits a run to some of the changed sessions."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ class Work(Protocol):
     """The sessions of one folder that have to be read."""
 
     def refs(self) -> list[SessionRef]:
-        """The sessions."""
+        """Return the sessions."""
         ...
 
     def peek(self, ref: SessionRef) -> Peek:
-        """The first lines of a session."""
+        """Return what the first lines of a session say."""
         ...
 
     def changed_at(self, ref: SessionRef) -> int:
-        """When its files last changed, in nanoseconds since 1970."""
+        """Return when the files of a session last changed, in nanoseconds since 1970."""
         ...
 
     def keep(self, ids: set[str]) -> None:
-        """Leave out the other sessions."""
+        """Drop all other sessions."""
         ...
 
 
 class SyncSelection(NamedTuple):
-    """What a run reads; a later one finds the rest."""
+    """The sessions that a run reads; a later run finds the rest."""
 
     only: SessionTest | None = None
     limit: int | None = None
-    """Only this number of the sessions that changed last."""
+    """Maximum number of sessions; the ones that changed last are read."""
 
     def apply(self, folders: Sequence[Work]) -> None:
-        """Leave out what is not to be read."""
+        """Drop the sessions that are not selected."""
         if self.only is None and self.limit is None:
             return
         found = [
@@ -50,4 +50,4 @@ class SyncSelection(NamedTuple):
         ]
         newest = sorted(found, reverse=True)[: self.limit]
         for number, folder in enumerate(folders):
-            folder.keep({id for _, place, id in newest if place == number})
+            folder.keep({id for _, index, id in newest if index == number})

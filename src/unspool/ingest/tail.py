@@ -1,7 +1,7 @@
-"""Follows a session that is being written: each new line is stored at once, however long the session is.
+"""Follows a session that is being written: each new line is stored immediately, however long the session is.
 
-The reader waits at the end of the file with everything it knows. What only the whole log can tell (branches, contexts,
-unfinished calls) is found by reading the session again when it has been quiet for a while.
+The reader keeps its state and waits at the end of the file. What only the whole log shows (branches, contexts,
+unfinished calls) is found by reading the session again when it has not changed for a while.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .writer import Messages
 
 
 class SessionTail:
-    """One growing session, in a single log to which lines are appended."""
+    """Follows one session, in a single log to which lines are appended."""
 
     def __init__(self, store: Store, home: SessionSource, ref: SessionRef, stored: StoredSession) -> None:
         self.ref = ref
@@ -31,7 +31,7 @@ class SessionTail:
         self._followed = FollowedFile(self.path)
         self._written = stored.messages
         self._waiting: list[Messages] = []
-        """Pieces that were read but not written."""
+        """Pieces that were read but not written yet."""
         self._ingest = SessionIngest(store, ref.agent, stored.name, ref.id, stored, grew=True)
         self._writer = self._ingest.writer(self._waiting.append)
         self._builder = self._ingest.builder(self._writer, ref.kind)
@@ -47,7 +47,7 @@ class SessionTail:
         return AGENTS[ref.agent].log(ref.more[-1] if ref.more else ref.path).is_appendable
 
     def ingest(self) -> int:
-        """Store what was appended, inside a transaction; returns the number of new messages."""
+        """Store appended lines, inside a transaction; returns the number of new messages."""
         before = self._written
         self._read()
         if self._writer.count == before and not self._writer.has_news:
@@ -57,7 +57,7 @@ class SessionTail:
         return self._written - before
 
     def settled(self, stored: StoredSession) -> bool:
-        """Continue after the whole session was read and stored; False if the two do not agree."""
+        """Continue after the whole session was read and stored; returns False if the counts differ."""
         if (stored.messages, stored.sealed) != (self._writer.count, self._writer.sealed):
             return False
         self._writer.continue_from(self._store, stored)

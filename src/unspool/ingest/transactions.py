@@ -1,4 +1,4 @@
-"""Transactions of a sync: each session is written in one; small ones share one, because commits are slow."""
+"""Transactions of a sync: each session is written in one, and small ones share one, because commits are slow."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..store import Store
 _BATCH_BYTES = 24 << 20
 """Bytes of sessions that are committed together."""
 _BATCH_SECONDS = 2.0
-"""How long finished sessions may wait for their commit."""
+"""Maximum time that finished sessions wait for their commit."""
 
 
 Failed = Callable[[Exception], None]
 
 
 def concerns_session(error: Exception) -> bool:
-    """Whether an error is about the session that is read or written, and the others can be continued with.
+    """Whether an error only affects the session that is read or written, so that the others can be synced.
 
-    A database that is full, locked or lost is not.
+    A database that is full, locked or lost affects all of them.
     """
     return not isinstance(error, UnspoolError) or isinstance(error, RejectedValueError | DamagedError)
 
@@ -35,7 +35,7 @@ class Pipeline:
         committed: Callable[[], None] | None = None,
         rolled_back: Callable[[], None] | None = None,
     ) -> None:
-        """`committed` is called after each commit, `rolled_back` when what was done since the last one is undone."""
+        """`committed` is called after each commit, `rolled_back` when all writes since the last one are undone."""
         self._store = store
         self._committed = committed
         self._rolled_back = rolled_back
@@ -46,7 +46,7 @@ class Pipeline:
         self._started = 0.0
 
     def write(self, work: Callable[[], None], weight: int = 0) -> None:
-        """Do some work in a transaction; `weight` is about how many bytes it writes."""
+        """Do some work in a transaction; `weight` is the approximate number of bytes that it writes."""
         if self._open is None:
             self._open = ExitStack()
             self._open.enter_context(self._store.transaction())
@@ -64,7 +64,7 @@ class Pipeline:
         """Do all writes of a session.
 
         If they fail, the transaction is rolled back, and the sessions that shared it are written again, each in its
-        own: by `again` where `work` cannot be repeated. Then `failed` is called.
+        own transaction: by `again` if `work` cannot be repeated. Then `failed` is called.
         """
         try:
             work()
@@ -100,7 +100,7 @@ class Pipeline:
                 self._committed()
 
     def cancel(self, error: BaseException) -> None:
-        """Roll the open transaction back, if any."""
+        """Roll back the open transaction, if any."""
         if self._open is not None:
             open, self._open = self._open, None
             open.__exit__(type(error), error, error.__traceback__)

@@ -1,8 +1,9 @@
-"""What could not be read in an agent's folder, and which sessions stay as they are because of it.
+"""Records what could not be read in an agent's folder, and decides which sessions stay as they are because of it.
 
-An error of the file system is not a change of a file. A session with a file that cannot be read is not touched. Other
-sessions may depend on that file as well: on a sub-agent, on the session they were forked from. They wait for one run,
-as most errors pass. If the file still cannot be read then, they are read without it, and again when it can be read.
+An error of the file system is not a change of a file. A session with a file that cannot be read is left as it is. Other
+sessions may depend on that file as well: on a sub-agent, or on the session they were forked from. They wait for one
+run, because most errors are temporary. If the file still cannot be read then, they are read without it, and again when
+it can be read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..io.files import name_of
 from .scan import folders_above
 
 _BY_THIS_VERSION = f"not understood by unspool {__version__}: "
-_ADVICE = "; its bytes are archived. Please report it, with what `unspool doctor --debug FILE` prints"
+_ADVICE = "; its bytes are archived. Please report it with the output of `unspool doctor --debug FILE`"
 _LONGEST_REASON = 500
 
 
@@ -31,41 +32,41 @@ class Unreadable:
     """The files and folders in one agent's folder that could not be read."""
 
     def __init__(self, root: Path, known: Collection[str], before: Mapping[str, str]) -> None:
-        """`known` are the archived files, `before` what could not be read in the last run."""
+        """`known` are the archived files; `before` has the paths that could not be read in the last run, and why."""
         self._root = root
         self._known = known
         self.before = before
         self.now: dict[str, str] = {}
-        """The reasons, by path."""
+        """The reasons of this run, by path."""
         self._changing: dict[str, str] = {}
         self._found: list[str] = []
-        """The relevant ones among the first `_counted`: each session asks for them, and none is ever removed."""
+        """The relevant paths among the first `_counted`. Every session needs them, and paths are never removed."""
         self._counted = 0
         self._mark = ""
 
     @property
     def for_next_run(self) -> dict[str, str]:
-        """What the next run has to look at again, although nothing may have changed by then."""
+        """The paths that the next run has to examine again even if nothing changes until then, and why."""
         return self._changing | self.now
 
     def note_changing(self, path: Path) -> None:
-        """Note that a file was deleted or rewritten while it was read. That is no failure."""
+        """Note that a file was deleted or rewritten while it was read, which is not a failure."""
         self._changing[name_of(path)] = "changed while it was read"
 
     def add(self, errors: Mapping[Path, OSError]) -> None:
-        """Add some. Readers also look at other places, such as the list of processes."""
+        """Add errors in the agent's folder. Readers also access other paths, such as the list of processes."""
         for path, error in errors.items():
             if path.is_relative_to(self._root):
                 self.now.setdefault(name_of(path), reason_of(error))
 
     def reject(self, path: Path, why: str) -> str:
-        """Add a session that could not be read or written although its file can be; returns what to report."""
+        """Add a session that could not be read or written although its file is readable; returns what to report."""
         reason = f"{_BY_THIS_VERSION}{why}"[:_LONGEST_REASON].encode("utf-8", "replace").decode().replace("\0", "")
         self.now[name_of(path)] = reason
         return f"{name_of(path)}: {reason}{_ADVICE}"
 
     def is_rejected(self, path: Path) -> bool:
-        """Whether this version could not read a session before. It is added again: nothing has changed."""
+        """Whether this version of unspool could not read a session before; if so, the session is added again."""
         name = name_of(path)
         reason = self.before.get(name, "")
         if reason.startswith(_BY_THIS_VERSION):
@@ -83,7 +84,7 @@ class Unreadable:
         self._check(path for path in self._relevant() if path not in self.before)
 
     def mark(self) -> str:
-        """Return a part of the fingerprint of sessions that are read without some files: they are read again later."""
+        """Return a part of the fingerprint of sessions, which has them read again if files were missing this time."""
         self._relevant()
         return self._mark
 
@@ -93,7 +94,7 @@ class Unreadable:
                 raise HeldError(f"{path}: {self.now[path]}")
 
     def _relevant(self) -> list[str]:
-        """Return those that sessions may have been read with: archived files, and folders that contain some."""
+        """Return the paths that sessions may have been read from: archived files, and folders that contain some."""
         if len(self.now) != self._counted:
             self._found = [path for path in self.now if path in self._known or path in self._folders]
             digest = hashlib.blake2b("\0".join(sorted(self._found)).encode(), digest_size=8)

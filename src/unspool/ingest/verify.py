@@ -17,7 +17,7 @@ from .scan import LogStat, stat_log
 
 
 class StoreVerification(msgspec.Struct, kw_only=True):
-    """What the verification of a store has found."""
+    """The result of verifying a store."""
 
     counts: Counts
     compared: int = 0
@@ -26,12 +26,12 @@ class StoreVerification(msgspec.Struct, kw_only=True):
 
     @property
     def is_intact(self) -> bool:
-        """Whether nothing is damaged any more."""
+        """Whether no damage was found, or all of it was repaired."""
         return all(fault.repaired_from for fault in self.faults)
 
 
 class Verifier:
-    """Verifies one store, step by step, so that it can be done whenever there is time."""
+    """Verifies one store, in steps, so that it can run in idle times."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class Verifier:
         return self.found
 
     def steps(self) -> Iterator[None]:
-        """Verify one session, or one chunk of a file, after the other."""
+        """Verify everything but the database itself: one session, or one chunk of a file, per step."""
         for ids, check in (
             (self._integrity.session_ids, self._check_session),
             (self._integrity.file_ids, self._check_file),
@@ -58,7 +58,7 @@ class Verifier:
 
     @contextmanager
     def _noting_errors(self) -> Iterator[None]:
-        """Continue with the next one where the database itself is damaged."""
+        """Record an error of the database as a fault, so that the next session or file can be verified."""
         try:
             yield
         except UnspoolError as error:
@@ -72,18 +72,18 @@ class Verifier:
 
     def _check_file(self, id: int) -> Iterator[None]:
         disk = FileOnDisk(self._store, id)
-        following = 0
+        expected = 0
         for start, length in self._integrity.chunks(id):
-            if start != following:
-                self._add(self._integrity.bytes_fault(id, following, start - following, "missing"))
-            following = start + length
-            there = disk.read(start, length) if disk.is_unchanged else None
-            self.found.compared += there is not None
-            self._add(self._integrity.check_chunk(id, start, length, there))
+            if start != expected:
+                self._add(self._integrity.bytes_fault(id, expected, start - expected, "missing"))
+            expected = start + length
+            on_disk = disk.read(start, length) if disk.is_unchanged else None
+            self.found.compared += on_disk is not None
+            self._add(self._integrity.check_chunk(id, start, length, on_disk))
             yield
         kept = self._store.files.get(id).kept
-        if following < kept:
-            self._add(self._integrity.bytes_fault(id, following, kept - following, "missing"))
+        if expected < kept:
+            self._add(self._integrity.bytes_fault(id, expected, kept - expected, "missing"))
 
     def _add(self, fault: DataFault | None) -> None:
         if fault is not None:
@@ -91,28 +91,28 @@ class Verifier:
 
 
 class FileOnDisk:
-    """The file that was archived, as it is on the disk of this machine now."""
+    """An archived file, as it currently is on the disk of this machine."""
 
     def __init__(self, store: Store, file: int) -> None:
         row = store.files.at(store.files.get(file).path)
         self.row = row if row is not None and row.id == file else None
-        """None if it is a file of another machine, or was replaced by another one."""
+        """None if the file is of another machine, or a version that was replaced."""
         self._now = _stat_of(self.row) if self.row is not None else None
 
     @property
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Whether the file exists."""
         return self._now is not None
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether it is still the one that was archived, as far as that can be seen without reading it."""
+        """Whether it is still the one that was archived, judging by its size, times and inode."""
         row, now = self.row, self._now
         known = (row.device, row.inode, row.size, row.changed) if row is not None else None
         return now is not None and known == (now.device, now.inode, now.size, now.changed)
 
     def read(self, start: int, length: int) -> bytes | None:
-        """Some of its bytes; None if it has them no longer."""
+        """Return `length` bytes from `start`; None if the file does not have them any more."""
         if self._now is None:
             return None
         try:

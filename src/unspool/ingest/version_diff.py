@@ -1,6 +1,6 @@
-"""What changed from one version of a file to the next, as a diff of its lines.
+"""Compares two versions of a file, as a diff of their lines.
 
-Lines of logs may have megabytes, so that only the part of a line is shown that differs, with some characters around it.
+Lines of logs may have megabytes, so only the part of a line that differs is shown, with some characters around it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..store import Store
 from .history import FileState
 
 _MOST_BYTES = 1 << 18
-"""How much of each version is compared line by line, beginning with the first difference."""
+"""Number of bytes of each version that are compared line by line, beginning with the first line that differs."""
 _MOST_LINES = 400
 _AROUND = 60
 """Characters that are shown before and after a difference within a line."""
@@ -32,7 +32,7 @@ class VersionDiff(msgspec.Struct, kw_only=True):
     text: str = ""
     """A unified diff; empty if the file is compressed."""
     is_cut: bool = False
-    """Whether there may be more differences after those that are shown."""
+    """Whether there may be more differences than those that are shown."""
 
 
 class _Window(msgspec.Struct):
@@ -55,7 +55,7 @@ def diff_versions(store: Store, before: FileState | None, after: FileState) -> V
 
 
 def _common(store: Store, before: FileState | None, after: FileState) -> tuple[int, int]:
-    """Where the first line begins that differs, and how many lines are before it."""
+    """Return the offset of the first line that differs, and the number of lines before it."""
     if before is None:
         return 0, 0
     start = lines = offset = 0
@@ -73,7 +73,7 @@ def _common(store: Store, before: FileState | None, after: FileState) -> tuple[i
 
 
 def _first_difference(old: bytes, new: bytes, length: int) -> int:
-    """The position of the first byte that differs, by halving: comparing bytes one by one would take long."""
+    """Return the index of the first byte that differs, by binary search: comparing single bytes would be slow."""
     low, high = 0, length
     while low < high:
         middle = (low + high) // 2
@@ -85,7 +85,7 @@ def _first_difference(old: bytes, new: bytes, length: int) -> int:
 
 
 def _window(store: Store, state: FileState | None, start: int) -> _Window:
-    """The lines of a version from a byte on."""
+    """Return the lines of a version from an offset on."""
     data = bytearray()
     if state is not None and start < state.size:
         skip = start - store.files.chunk_start(state.id, start)
@@ -125,7 +125,7 @@ def _hunks(old: list[str], new: list[str], line: int) -> Iterator[str]:
 
 
 def _changed(old: list[str], new: list[str]) -> Iterator[str]:
-    """Lines that took the place of others. The first is compared with the first, and so on."""
+    """Iterate over replaced lines, then over their replacements. They are compared in pairs, in order."""
     pairs = [_excerpts(before, after) for before, after in zip_longest(old, new)]
     yield from (f"-{before}\n" for before, _ in pairs if before is not None)
     yield from (f"+{after}\n" for _, after in pairs if after is not None)
@@ -137,9 +137,9 @@ def _excerpts(before: str | None, after: str | None) -> tuple[str | None, str | 
     if max(len(before), len(after)) <= _LONGEST:
         return before, after
     length = min(len(before), len(after))
-    first = next((place for place in range(length) if before[place] != after[place]), length)
+    first = next((index for index in range(length) if before[index] != after[index]), length)
     last = next(
-        (place for place in range(1, length - first + 1) if before[-place] != after[-place]), length - first + 1
+        (index for index in range(1, length - first + 1) if before[-index] != after[-index]), length - first + 1
     )
     start = max(0, first - _AROUND)
     end = last - 1 - _AROUND

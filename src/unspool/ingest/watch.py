@@ -1,7 +1,7 @@
 """Watches the agents' folders and updates the store within moments of every change.
 
-A line that is appended to a session, and a new session, are stored at once. A little later, when the session is quiet,
-it is read as a whole, together with everything else that changed. Between changes nothing runs.
+Appended lines and new sessions are stored immediately. A little later, when a session has not changed for a while, it
+is read as a whole, together with everything else that changed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .transactions import concerns_session
 
 _MAX_TAILS = 32
 _DISCOVERY_SECONDS = 2.0
-"""How often to look for new agents' folders."""
+"""Interval between searches for new agents' folders."""
 
 
 class Watcher:
-    """Keeps a store up to date. It belongs to one thread."""
+    """Keeps a store up to date. It must only be used by one thread."""
 
     def __init__(self, store: Store, *locations: str | Path, polling: bool = False, verifies: bool = False) -> None:
-        """`polling` compares the files again and again, for drives without change notifications.
+        """`polling` compares all files regularly, for drives without change notifications.
 
-        With `verifies`, the store is verified and repaired while nothing changes.
+        With `verifies`, the store is maintained, verified and repaired while nothing changes.
         """
         self._store = store
         self._locations = locations
@@ -62,7 +62,7 @@ class Watcher:
 
     @property
     def slow_reason(self) -> str | None:
-        """Why changes are noticed a few seconds late; None if they are not, or if polling was asked for."""
+        """Why changes are noticed a few seconds late; None if they are not, or if polling was requested."""
         return self._file_changes.slow_reason
 
     def read_all(
@@ -105,21 +105,21 @@ class Watcher:
                 return
 
     def _changes(self, stop: threading.Event | None) -> Iterator[list[Path]]:
-        """Iterate over lists of changed paths; an empty one every now and then."""
+        """Iterate over lists of changed paths; a list is empty if nothing changed for a while."""
         reason = self.slow_reason
         for found in self._file_changes.watch({root: agent for root, (agent, _) in self._homes.items()}, stop):
             if reason != (reason := self.slow_reason):
-                # What changed until the files were first compared is found by a sync.
+                # Changes from before the files were first polled are found by a sync.
                 self._schedule.add(0.0)
             yield found
 
     def ingest(self, paths: set[Path]) -> None:
-        """Store changes of some files, then sync if that is due."""
+        """Store the changes of some files, then sync if that is due."""
         for _ in self._steps(paths):
             pass
 
     def _steps(self, paths: set[Path]) -> Iterator[None]:
-        """Do the same, pausing after each file."""
+        """Do the same, yielding after each file and after the sync."""
         for path in sorted(paths):
             try:
                 self._ingest_file(path)
@@ -128,7 +128,7 @@ class Watcher:
                 self._schedule.add(SOON_SECONDS)
             yield
         if self._decisions.are_new():
-            # They shape sessions whose files may never change again.
+            # Decisions affect sessions whose files may never change again.
             self._schedule.add(SOON_SECONDS)
         if self._schedule.is_full_due:
             self._schedule.add(0.0)
@@ -139,17 +139,17 @@ class Watcher:
             yield
 
     def verify_briefly(self) -> bool:
-        """Verify a part of the store, if that is wanted and due; returns whether something may have changed."""
+        """Verify a part of the store, if that is enabled and due; returns whether something may have changed."""
         if not self._health.continue_briefly(*self._existing_locations()):
             return False
-        # Sessions may have been written as a whole, which the tails do not know.
+        # Sessions may have been rewritten, which the tails do not know.
         self._tails.clear()
         return True
 
     # --- homes ---
 
     def _find_homes(self) -> None:
-        """Find the agents' folders that exist; those that are known stay while the disk cannot be read."""
+        """Find the agents' folders that exist; known ones are retained while the disk cannot be read."""
         with suppress(OSError):
             self._look_for_homes()
 
@@ -164,12 +164,12 @@ class Watcher:
 
     def _existing_locations(self) -> list[str | Path]:
         """Return the locations that contain an agent's folder."""
-        return [place for place in self._locations if _has_agent_folder(expanded(place))]
+        return [location for location in self._locations if _has_agent_folder(expanded(location))]
 
     def _find_home(self, path: Path) -> tuple[str, Path] | None:
-        """Return the agent and its folder if the file is in a part of the folder that matters."""
+        """Return the agent and its folder if sessions may depend on a file at this path."""
         homes = ((agent, root) for root, (agent, _) in self._homes.items())
-        return next((home for home in homes if _is_in_part_that_matters(path, *home)), None)
+        return next((home for home in homes if _is_relevant(path, *home)), None)
 
     def _home(self, agent: str, root: Path) -> SessionSource:
         home = self._homes[root][1] or AGENTS[agent].open(root)
@@ -179,16 +179,16 @@ class Watcher:
     # --- immediate ---
 
     def _ingest_file(self, path: Path) -> None:
-        place = self._find_home(path)
-        if place is None:
+        found = self._find_home(path)
+        if found is None:
             return
         if path.is_dir():
             # Files that were created before the folder was watched were not reported.
             for file in walk_files(path):
                 self._file_changes.note_in_folder(file)
                 self._ingest_file(file)
-        elif AGENTS[place[0]].is_log(path):
-            if not self._append(path) and not self._sync_file(*place, path):
+        elif AGENTS[found[0]].is_log(path):
+            if not self._append(path) and not self._sync_file(*found, path):
                 self._schedule.add(SOON_SECONDS)
         elif not path.exists():
             self._schedule.add(SOON_SECONDS)
@@ -202,23 +202,23 @@ class Watcher:
             with self._store.exclusive(), self._store.transaction():
                 count = tail.ingest()
         except Exception as error:
-            # It was rewritten, or cannot be read, for whatever reason: nothing of this attempt stays. Reading the
-            # session as a whole reports what is wrong with it.
+            # The file was rewritten, or cannot be read, for whatever reason: this attempt was rolled back. Reading the
+            # session as a whole reports the error.
             if not concerns_session(error) and not isinstance(error, LogChangedError):
                 raise
             self._tails.pop(path, None)
             return False
         self._tails.move_to_end(path)
-        # Some lines can only be understood when nothing follows them.
+        # Some lines can only be interpreted when it is known that none follow.
         self._schedule.add(QUIET_SECONDS if count else SOON_SECONDS)
         return True
 
     def _start_tail(self, path: Path) -> SessionTail | None:
-        place = self._find_home(path)
+        found = self._find_home(path)
         row = self._store.files.at(name_of(path))
-        if place is None or row is None or row.gone_at is not None:
+        if found is None or row is None or row.gone_at is not None:
             return None
-        agent, root = place
+        agent, root = found
         if not _has_only_grown(agent, path, row):
             return None
         home = self._home(agent, root)
@@ -263,12 +263,12 @@ class Watcher:
         try:
             report = self._sync.run(open_too=is_full)
         except NotFoundError:
-            # A folder is gone. That is noticed soon, and it is watched again when it has returned.
+            # A folder is gone. That is noticed soon, and it is watched again when it is back.
             self._schedule.add(QUIET_SECONDS)
             return
         self._health.unread = report.failures
         self._file_changes.compare_with_sync(self._sync.changed_logs)
-        # What was looked up in the folders may be outdated.
+        # What was cached about the folders may be outdated.
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
         for path, tail in list(self._tails.items()):
             stored = self._store.sessions.from_source(tail.ref.agent, tail.ref.id).get(tail.ref.id)
@@ -277,20 +277,20 @@ class Watcher:
         self._schedule.finish(time.monotonic() - started)
 
 
-def _has_agent_folder(place: Path) -> bool:
+def _has_agent_folder(location: Path) -> bool:
     """Whether a location is an agent's folder, or contains one."""
-    return place.is_dir() and any(
-        (place / agent.info.folder).is_dir() or place.name == agent.info.folder or agent.has_layout(place)
+    return location.is_dir() and any(
+        (location / agent.info.folder).is_dir() or location.name == agent.info.folder or agent.has_layout(location)
         for agent in AGENTS.values()
     )
 
 
-def _is_in_part_that_matters(path: Path, agent: str, root: Path) -> bool:
-    return any(path.is_relative_to(root / place) for place in AGENTS[agent].info.paths)
+def _is_relevant(path: Path, agent: str, root: Path) -> bool:
+    return any(path.is_relative_to(root / relative) for relative in AGENTS[agent].info.paths)
 
 
 def _has_only_grown(agent: str, path: Path, row: FileRow) -> bool:
-    """Whether a log begins with what was archived, as far as its first and last bytes show. Raises OSError."""
+    """Whether a log begins with its archived bytes, judging by the first and last of them. Raises OSError."""
     seen = stat_log(agent, path)
     if seen is None or seen.size < row.kept:
         return False

@@ -1,8 +1,8 @@
-"""Keeps a store up to date in a process of its own: `python -m unspool.ingest.worker`, started by the web server.
+"""Keeps a store up to date in a separate process: `python -m unspool.ingest.worker`, started by the web server.
 
 It reports on stdout in lines of JSON: `progress` during the first read, `ready`, `seq` when the change log has grown,
-`failed` with the sessions that could not be read, `slow` with the reason if changes are noticed late, `error` before it
-tries again. It exits when its stdin is closed, because then the server is gone.
+`failed` with the sessions that could not be read, `slow` with the reason if changes are noticed late, `error` before a
+retry. It exits when its stdin is closed, because then the server is gone.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m unspool.ingest.worker", description=__doc__)
-    parser.add_argument("--store", metavar="ADDRESS", help="a file, or postgresql://…")
+    parser.add_argument("--store", metavar="ADDRESS", help="a file or a postgresql:// address")
     parser.add_argument("--home", metavar="DIR", action="append", default=[], help="a home directory")
-    parser.add_argument("--poll", action="store_true", help="compare the files again and again")
+    parser.add_argument("--poll", action="store_true", help="poll the files instead of watching them")
     return parser
 
 
 class _Worker:
-    """Reads everything once, then watches; failures are reported, and tried again."""
+    """Reads everything once, then watches; failures are reported, and followed by a retry."""
 
     def __init__(self, address: str | None, homes: list[str], polling: bool, stop: threading.Event) -> None:
         """`stop` is set when the worker should exit."""
@@ -134,7 +134,7 @@ class _Worker:
     # --- the parent process ---
 
     def _check_stop(self) -> None:
-        """Exit here if asked to: between two sessions, or before a message is sent."""
+        """Raise `WorkerStopped` if the worker should exit: between two sessions, or before a message is sent."""
         if self._stop.is_set():
             raise WorkerStopped
 
@@ -191,7 +191,7 @@ class _StopListener(threading.Thread):
 
 
 def _ignore_signal(_: int, __: FrameType | None) -> None:
-    """The wakeup descriptor has woken the thread already."""
+    """Do nothing: the wakeup descriptor has woken the thread already."""
 
 
 if __name__ == "__main__":

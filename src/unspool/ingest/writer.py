@@ -1,4 +1,4 @@
-"""Prepares what is read of a session for the store: new messages are added, changed ones replaced."""
+"""Prepares the messages of a session for the store: new ones are added, changed ones replaced."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Messages(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """About how many bytes it has."""
+        """The approximate size in bytes."""
         return len(self.data) + sum(len(row[-1]) for row in self.texts)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -67,7 +67,7 @@ class Messages(NamedTuple):
         return _from_bytes, (self.first, self.length, self.data, lists, self.changed)
 
     def write(self, store: Store, id: int) -> None:
-        """Write them; the usage is added to the sums later, for all messages of the session."""
+        """Write the messages; their usage is added to the sums later, for all messages of the session."""
         store.blocks.add(id, [(self.first, self.length, self.data)])
         store.texts.remove(id, self.changed)
         store.texts.add(id, self.texts)
@@ -84,7 +84,7 @@ def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: lis
 
 
 class Ending(NamedTuple):
-    """What is known of a session after its last line."""
+    """The data of a session that is known after its last line."""
 
     values: dict[str, object]
     """The columns of the session."""
@@ -95,36 +95,36 @@ class Ending(NamedTuple):
     """The patches when it was last read."""
     sealed: int
     left: list[m.Message]
-    """Messages that are gone."""
+    """Stored messages that no longer exist."""
     events: list[NewEvent]
     places: list[tuple[int, str]]
     compared: Comparison
     """The comparison with what was stored before."""
     is_without_decisions: bool = False
-    """Whether the decisions about it could not be read."""
+    """Whether the decisions about the session could not be read."""
 
     @property
     def weight(self) -> int:
-        """About how many bytes it has."""
+        """The approximate size in bytes."""
         return sum(len(event[4]) for event in self.events)
 
     @property
     def messages(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         count = self.values["messages"]
         assert isinstance(count, int)
         return count
 
     @property
     def stored_state(self) -> StoredState:
-        """What the store has after writing it."""
+        """The state of the session in the store after `write`."""
         counts = json.loads(str(self.values["counts"]))
         events = [(kind, message, data) for kind, message, _, _, data in self.events]
         columns = {name: self.values[name] for name in SUMMARY_COLUMNS}
         return StoredState(self.messages, columns, counts, events, self.patches)
 
     def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
-        """Write it."""
+        """Write the data; `around` is the fingerprint of the session, and `files` are the ids of its files."""
         store.texts.remove(id, self.left)
         self._correct(store, id)
         store.events.replace(id, self.events)
@@ -135,7 +135,7 @@ class Ending(NamedTuple):
         store.files.set_for_session(id, files)
 
     def _correct(self, store: Store, id: int) -> None:
-        """Correct messages that were stored before."""
+        """Update the index and usage of sealed messages whose patches have changed."""
         patches, before = self.patches, self.before
         changed = {
             *_differing(patches.outcomes, before.outcomes), *_differing(patches.usages, before.usages),
@@ -161,7 +161,7 @@ class Ending(NamedTuple):
 
 
 class SessionWriter:
-    """Prepares what is read of one session, and passes it on to `give` in pieces."""
+    """Prepares the messages of one session while it is read, and passes them to `give` in pieces."""
 
     def __init__(self, touched: Touched, give: Callable[[Messages], None]) -> None:
         self._touched = touched
@@ -169,12 +169,12 @@ class SessionWriter:
         self._known = 0
         self._tail: dict[int, m.Message] = {}
         self._tail_tools: dict[int, list[str | None]] = {}
-        """The tools of those messages in the search index."""
+        """The tool names of these messages in the search index."""
         self._before = MessagePatches()
         self._old: array[int] = array("q")
         """Hashes of the stored messages that are rewritten."""
         self._same = 0
-        """How many of the first messages are unchanged."""
+        """Number of unchanged messages at the start."""
         self._differing: list[tuple[m.Message, m.Message]] = []
         """Messages that may have changed, before and after."""
         self._builder: SessionBuilder | None = None
@@ -191,7 +191,7 @@ class SessionWriter:
         self._tail_tools = store.texts.tools(stored.id, stored.sealed)
 
     def compare_with(self, store: Store, id: int) -> None:
-        """Rewrite a stored session, and find out how many messages are unchanged."""
+        """Rewrite a stored session, and count the unchanged messages at its start."""
         self._old.extend(store.messages.hashes(id))
 
     def builder(self, agent: str, name: str, kind: m.Kind) -> SessionBuilder:
@@ -202,21 +202,21 @@ class SessionWriter:
 
     @property
     def count(self) -> int:
-        """How many messages were read."""
+        """Number of messages that were read."""
         return len(self._builder) if self._builder is not None else 0
 
     @property
     def sealed(self) -> int:
-        """How many messages can no longer change in place."""
+        """Number of messages that can no longer change in place."""
         return self._sink.sealed
 
     @property
     def is_wrong(self) -> bool:
-        """Whether stored messages are wrong: another file has shown that more, or fewer, of them were copied."""
+        """Whether stored messages are wrong, because another file shows that more, or fewer, of them were copied."""
         return self._builder is not None and _inherited(self._builder, self._known) != self._before.inherited
 
     def finish(self) -> Ending:
-        """Return what is only known after the last line."""
+        """Return the data that is only known after the last line."""
         builder, sink = self._builder, self._sink
         assert builder is not None
         assembler = SessionAssembler(builder)
@@ -244,26 +244,26 @@ class SessionWriter:
         )
 
     def changed(self) -> list[int]:
-        """Return which of the last messages changed since they were written; each only once."""
+        """Return the indices of last messages that changed since they were written; each change only once."""
         found, self._differing = self._differing, []
         return [before.index for before, message in found if _is_other(before, self._completed(message))]
 
     def _completed(self, message: m.Message) -> m.Message:
-        """Return a copy of a message with the changes that are stored beside it."""
+        """Return a copy of a message with its patches applied."""
         copy = _MESSAGE.decode(_encode(message))
         self._sink.patches.apply(copy)
         return copy
 
     @property
     def has_news(self) -> bool:
-        """Whether there are messages that are not stored, or not as they are now."""
+        """Whether there are messages that are new or have changed since they were stored."""
         tail, last = self._tail, list(self._sink.held())
         return any(message.index not in tail or _is_other(tail[message.index], message) for message in last)
 
     def write_so_far(self, store: Store, id: int, waiting: list[Messages]) -> int:
-        """Write the messages read so far, though more may come; returns how many there are.
+        """Write the messages read so far, although more may follow; returns their number.
 
-        `waiting` are the pieces passed to `give`. What is only known at the end has to be found by reading again.
+        `waiting` are the pieces passed to `give`. Data that is only known at the end has to be found by reading again.
         """
         before = self._known
         store.sessions.remove_tail(id, before)
@@ -307,13 +307,13 @@ class SessionWriter:
         self._give(piece)
 
     def _compare(self, messages: list[m.Message]) -> None:
-        """Find out how many messages are unchanged."""
+        """Count the unchanged messages at the start."""
         for message in messages:
             if message.index == self._same < len(self._old) and hash(_encode(message)) == self._old[self._same]:
                 self._same += 1
 
     def _settle_tail(self, before: m.Message, message: m.Message, piece: Messages) -> bool:
-        """Whether one of the last messages is in the search index already; if not, its old entries are removed."""
+        """Return whether the search index has a last message as it is now; if not, its old entries will be removed."""
         if _is_other(before, message):
             self._differing.append((before, message))
         if self._is_indexed(before, message):
@@ -368,7 +368,7 @@ def _is_other(before: m.Message, now: m.Message) -> bool:
 
 
 def counted(message: m.Message, name_of: ToolNameOf) -> tuple[list[TextRow], UsageRows]:
-    """Return what can be searched and counted in one message."""
+    """Return the rows of one message for the search index and for the usage counts."""
     at = whole_seconds(message.timestamp)
     usage = UsageRows()
     usage.add(message, name_of, at)

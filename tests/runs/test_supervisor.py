@@ -162,7 +162,7 @@ def test_an_answer_to_something_else_is_rejected(tmp_path: Path) -> None:
             (opened,) = run.view().questions
             with pytest.raises(ConflictError, match="has changed since you saw it"):
                 await run.answer(opened.request.id, "0" * 24, Answer(verdict="allow"), "tab 1")
-            with pytest.raises(ConflictError, match="no longer waits"):
+            with pytest.raises(ConflictError, match="no longer needs"):
                 await run.answer("another", opened.digest, Answer(verdict="allow"), "tab 1")
             with pytest.raises(UsageError):
                 await run.answer(

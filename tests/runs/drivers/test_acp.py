@@ -454,7 +454,7 @@ def test_a_silent_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             silent.write_text("#!/bin/sh\nexec sleep 600\n")
             silent.chmod(0o755)
             monkeypatch.setenv(PROGRAM_VARIABLE, str(silent))
-            with pytest.raises(UnspoolError, match="did not answer"):
+            with pytest.raises(UnspoolError, match="did not respond"):
                 await at.start()
             assert at.left() == []
 

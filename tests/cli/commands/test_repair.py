@@ -352,6 +352,43 @@ def test_a_file_outside_the_agents_folder(run: Run, torn: Path, tmp_path: Path) 
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
 
 
+@pytest.mark.parametrize("folder", ["", "projects/app", "sessions", "sessions/app", "tmp/app"])
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_a_file_in_a_folder_with_a_common_name(agent: str, folder: str, tmp_path: Path) -> None:
+    """The name of a folder alone does not make it one of the agent's."""
+    claude, codex, gemini = ClaudeLog(), CodexLog(), GeminiLog()
+    claude.user("hello")
+    codex.turn("hello", "hi")
+    gemini.user("u1", "hello")
+    log = {"claude": claude, "codex": codex, "gemini": gemini}[agent]
+    original = log.write(tmp_path / "home")
+    path = tmp_path / folder / ("found.jsonl" if agent != "codex" else original.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(original.read_bytes())
+    done, session = repaired(path, tmp_path / "out")
+    assert "hello" in texts(session)
+    place = original.relative_to(tmp_path / "home")
+    if agent == "gemini":
+        # Neither its name nor its lines name the folder of the project.
+        place = Path(".gemini/tmp/repaired/chats/found.jsonl")
+    assert Path(done.files[0].path) == tmp_path / "out" / place
+
+
+def test_both_files_of_a_session_outside_the_agents_folder(tmp_path: Path) -> None:
+    """A session may continue in a second file, which must not replace the first one."""
+    log = ClaudeLog(version="1.0.40")
+    log.user("hello", "one")
+    first = log.data
+    log.user("again", "two")
+    folder = tmp_path / "found"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(first)
+    (folder / "b.jsonl").write_bytes(log.data.removeprefix(first))
+    done, session = repaired(folder / "a.jsonl", tmp_path / "out")
+    assert len({file.path for file in done.files}) == len(done.files)
+    assert sorted(texts(session)) == ["again", "hello"]
+
+
 def test_the_agents_folders_are_never_written(run: Run, torn: Path, tmp_path: Path, home: Path) -> None:
     """Neither those of the session, nor the user's own, by any path."""
     link = tmp_path / "link"

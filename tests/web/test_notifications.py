@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from unspool.core.errors import UsageError
+from unspool.core.errors import UnspoolError, UsageError
+from unspool.web import notifications
 from unspool.web.notifications import PushNotifier, notification_of, push_key, run_name
 from unspool.web.web_push import PushSubscription, authorization, check, decode, encode, encrypt, new_private_key
 from unspool.web.web_push import public_key as public_key_of
@@ -148,3 +150,79 @@ def test_browsers_subscribe_get_messages_and_are_forgotten_when_they_are_gone(tm
 
 def test_a_server_without_agents_says_why_there_is_no_key() -> None:
     assert push_key(None) == (None, "Running agents is disabled on this server.")
+
+
+def notifier_in(folder: Path, send: Any = None) -> PushNotifier:
+    """One whose file is in a folder."""
+    return PushNotifier(folder, None, lambda _: RUN, send)
+
+
+def other(name: str) -> PushSubscription:
+    """Another valid subscription."""
+    return PushSubscription(
+        endpoint=f"https://push.example.net/{name}", p256dh=RECEIVER.p256dh, auth=RECEIVER.auth, who=name
+    )
+
+
+@pytest.mark.parametrize("fault", [OSError(24, "Too many open files"), None], ids=["unreadable", "damaged"])
+def test_subscriptions_are_kept_when_their_file_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: OSError | None
+) -> None:
+    """A new key would end all of them, so there is none until the file is readable again."""
+    notifier_in(tmp_path).subscribe(RECEIVER)
+    file = tmp_path / "push.json"
+    kept = file.read_bytes()
+    started_later = notifier_in(tmp_path)
+    with monkeypatch.context() as patch:
+        if fault is None:
+            file.write_bytes(kept[:-20])
+        else:
+            patch.setattr(Path, "read_bytes", lambda _: (_ for _ in ()).throw(fault))
+        at_the_time = file.stat().st_ino
+        with pytest.raises(UnspoolError, match=r"push\.json"):
+            started_later.subscribe(other("tablet"))
+        with pytest.raises(UnspoolError, match=r"push\.json"):
+            started_later.unsubscribe("https://push.example.net/tablet")
+        key, reason = push_key(started_later)
+        assert key is None
+        assert "push.json" in str(reason)
+        started_later.on_event(ASKED)
+        assert "push.json" in caplog.text, "a notification that is not sent is mentioned"
+        assert file.stat().st_ino == at_the_time
+    file.write_bytes(kept)
+    started_later.subscribe(other("tablet"))
+    saved = json.loads(file.read_bytes())
+    assert [one["who"] for one in saved["subscriptions"]] == ["a phone", "tablet"]
+    assert saved["private"] == json.loads(kept)["private"]
+
+
+def test_a_subscription_that_cannot_be_saved_is_not_in_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser gets an error; the next one that subscribes must not save it."""
+
+    def fail(_path: Path, _data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    notifier = notifier_in(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(notifications, "replace_private", fail)
+        with pytest.raises(OSError, match="No space"):
+            notifier.subscribe(RECEIVER)
+    notifier.subscribe(other("tablet"))
+    assert [one["who"] for one in json.loads((tmp_path / "push.json").read_bytes())["subscriptions"]] == ["tablet"]
+
+
+def test_subscriptions_are_changed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread waits from before the list is read until it is saved: it would save an older list."""
+    save = notifications.replace_private
+    could_start: list[bool] = []
+
+    def save_while_another_tries(path: Path, data: bytes) -> None:
+        with ThreadPoolExecutor(1) as another:
+            could_start.append(another.submit(notifier._lock.acquire, blocking=False).result())
+        save(path, data)
+
+    monkeypatch.setattr(notifications, "replace_private", save_while_another_tries)
+    notifier = notifier_in(tmp_path)
+    notifier.subscribe(RECEIVER)
+    notifier.unsubscribe(RECEIVER.endpoint)
+    assert could_start == [False, False]

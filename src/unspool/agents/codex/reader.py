@@ -217,7 +217,8 @@ class _Rollout:
             position = bisect_left(rollout._ordinals, ordinal) - 1
             if position >= 0:
                 return rollout._messages[position]
-            rollout, ordinal = rollout._base, min(ordinal, rollout._start)
+            ordinal = min(ordinal, rollout._start)
+            rollout = rollout._base
         return NONE
 
 

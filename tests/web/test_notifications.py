@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from http.client import BadStatusLine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from unspool.core.errors import UnspoolError, UsageError
+from unspool.core.errors import MissingExtraError, UnspoolError, UsageError
 from unspool.web import notifications
 from unspool.web.notifications import PushNotifier, notification_of, push_key, run_name
 from unspool.web.web_push import PushSubscription, authorization, check, decode, encode, encrypt, new_private_key
@@ -70,6 +71,11 @@ def test_the_server_identifies_itself_to_the_push_service_alone() -> None:
         "https://router.local/x",
         "https://10.0.0.1/x",
         "ftp://push.example.net",
+        "https://[",
+        "https://push.example.net:port/x",
+        "https://push.example.net:99999/x",
+        "https://push.example.net/with a space",
+        "https://push.example.net/é",
         "",
     ],
 )
@@ -226,3 +232,52 @@ def test_subscriptions_are_changed_by_one_thread_at_a_time(tmp_path: Path, monke
     notifier.subscribe(RECEIVER)
     notifier.unsubscribe(RECEIVER.endpoint)
     assert could_start == [False, False]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [BadStatusLine("not HTTP"), OSError("no route"), MissingExtraError("no packages")],
+    ids=lambda fault: type(fault).__name__,
+)
+def test_a_push_service_that_fails_is_named_and_the_others_are_reached(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    reached: list[str] = []
+
+    def send(subscription: PushSubscription, _text: bytes, _private: str, _contact: str) -> int:
+        if subscription.who == "a phone":
+            raise fault
+        reached.append(subscription.who)
+        return 201
+
+    async def scene() -> None:
+        notifier = notifier_in(tmp_path, send)
+        notifier.subscribe(RECEIVER)
+        notifier.subscribe(other("tablet"))
+        notifier.on_event(ASKED)
+        await asyncio.gather(*notifier._tasks)
+
+    asyncio.run(scene())
+    assert reached == ["tablet"]
+    assert f"A notification could not be sent to a phone: {fault}" in caplog.text
+
+
+def test_people_are_notified_even_if_the_title_is_unknown(tmp_path: Path) -> None:
+    """The store may be unavailable at the moment when an agent needs somebody."""
+    bodies: list[str] = []
+
+    def send(_subscription: PushSubscription, text: bytes, _private: str, _contact: str) -> int:
+        bodies.append(json.loads(text)["body"])
+        return 201
+
+    async def no_store(_agent: str, _session: str | None) -> str:
+        raise UnspoolError("the store is locked")
+
+    async def scene() -> None:
+        notifier = PushNotifier(tmp_path, None, lambda _: RUN, send, no_store)
+        notifier.subscribe(RECEIVER)
+        notifier.on_event(ASKED)
+        await notifier.settle()
+
+    asyncio.run(scene())
+    assert bodies == ["Claude Code in tidepool"]

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,18 +143,24 @@ class PushNotifier:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _send_all(self, event: dict[str, Any], run: Any, subscriptions: list[dict[str, str]]) -> None:
-        name = run_name(await self._title_of(run.agent, run.session), run.agent, run.spec.folder)
+        try:
+            title = await self._title_of(run.agent, run.session)
+        except Exception as error:
+            # The store is unavailable. A person must be notified all the same.
+            _log.warning("A notification is sent without the title of its session: %s", error)
+            title = None
+        name = run_name(title, run.agent, run.spec.folder)
         text = msgspec.json.encode(notification_of(event, name))
         await asyncio.gather(*(asyncio.to_thread(self._send_one, one, text) for one in subscriptions))
 
     def _send_one(self, given: dict[str, str], text: bytes) -> None:
-        from .web_push import PushSubscription, send
-
-        subscription = msgspec.convert(given, PushSubscription)
         try:
+            from .web_push import PushSubscription, send
+
+            subscription = msgspec.convert(given, PushSubscription)
             status = (self._send or send)(subscription, text, self._loaded().private, self._contact)
-        except (OSError, UnspoolError) as error:
-            _log.warning("A notification could not be sent to %s: %s", subscription.who, error)
+        except (OSError, HTTPException, UnspoolError) as error:
+            _log.warning("A notification could not be sent to %s: %s", given.get("who"), error)
             return
         if status in _GONE:
             self.unsubscribe(subscription.endpoint)

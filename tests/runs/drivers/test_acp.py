@@ -374,6 +374,19 @@ def test_output_between_the_messages(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run(body())
 
 
+def test_a_request_with_half_a_character_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node cuts texts between surrogates and writes the remaining half as an escape."""
+
+    async def body() -> None:
+        async with workspace(tmp_path, monkeypatch) as at:
+            await at.start()
+            request = await at.request("ask touch cut \ud83d")
+            assert request.action.command == "touch cut \ufffd"
+            assert (await at.answer(request, verdict="deny")).outcome == "completed"
+
+    run(body())
+
+
 def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error, and an unusual stop reason, are explained."""
 

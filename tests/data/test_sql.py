@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ import unspool
 from tests.recordings import recordings
 from unspool.cli.main import main
 from unspool.data.schema import TABLES
-from unspool.data.sql import load_into, questions, run_on_tables
+from unspool.data.sql import _reader, load_into, questions, run_on_tables
 from unspool.data.tables import tables
 
 QUESTIONS = list(questions())
@@ -102,6 +103,12 @@ def test_a_name_that_is_computed_is_found_or_an_error() -> None:
     """A query whose tables are not known must not run on empty ones."""
     with pytest.raises(unspool.UsageError, match="Table with name sessions does not exist"):
         answer("SELECT 'messages', count(*) FROM query('FROM sess' || 'ions')")
+
+
+def test_the_result_of_older_versions_of_duckdb() -> None:
+    """The method that all versions before 2 have."""
+    rows = object()
+    assert _reader(SimpleNamespace(fetch_arrow_reader=lambda: rows)) is rows
 
 
 def test_all_tables_are_listed() -> None:

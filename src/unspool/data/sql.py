@@ -103,7 +103,7 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
 
 def _reader(found: Any) -> Any:
     """Return the rows of a result as a stream. DuckDB 2 renamed the method."""
-    return found.to_arrow_reader() if hasattr(found, "to_arrow_reader") else found.fetch_record_batch()
+    return found.to_arrow_reader() if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader()
 
 
 def _sentence(error: Exception) -> str:

@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +25,7 @@ from ..search.snippet import Snippet
 from . import Store, open_store
 from .filters import SessionFilter
 from .indexed_text import IndexedText, indexed_text, no_tool_name, rows_of
-from .rows import NOTHING
+from .rows import NOTHING, moment
 from .search import Found, Hit
 
 STARTED = b"\n"
@@ -125,7 +124,7 @@ def regex_hit(match: RegexMatch) -> Hit:
         message_index=found.message,
         field=found.field,
         author=found.author,
-        timestamp=None if found.at is None else datetime.fromtimestamp(found.at, UTC),
+        timestamp=moment(found.at),
         snippet=Snippet(before + marked + after, [(len(before), len(before) + len(marked))]),
     )
 

@@ -302,9 +302,9 @@ class SessionBuilder:
 
     def close_call(self, call_id: str) -> Call | None:
         """Return the call that a result belongs to, if the log has it; its input is only available the first time."""
-        call, was_last = self.calls.close(call_id, len(self.columns.parents))
-        if call is not None and was_last:
-            self.columns.flags[call.message] &= ~UNANSWERED
+        call, answered = self.calls.close(call_id, len(self.columns.parents))
+        for message in answered:
+            self.columns.flags[message] &= ~UNANSWERED
         return call
 
     # --- the log ---

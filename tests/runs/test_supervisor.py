@@ -173,6 +173,34 @@ def test_an_answer_to_something_else_is_rejected(tmp_path: Path) -> None:
     run_async(body())
 
 
+def test_a_decision_that_cannot_be_recorded_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request stays open with its timeout, because the agent has not got an answer."""
+
+    def refuse(*_: object) -> int:
+        raise OSError("disk full")
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            with monkeypatch.context() as patch:
+                patch.setattr(watched.supervisor.log, "record_decision", refuse)
+                with pytest.raises(OSError, match="disk full"):
+                    await run.answer(opened.request.id, opened.digest, ALLOW, "tab 1")
+            assert run.view().questions == [opened]
+            assert run.machine.state == "waiting-input"
+            assert run.machine.next_deadline() is not None
+            assert watched.of("answered") == []
+            await run.answer(opened.request.id, opened.digest, ALLOW, "tab 1")
+            await watched.state(run, "idle")
+            assert (tmp_path / "project" / "made").exists()
+            assert [event["seq"] is not None for event in watched.of("answered")] == [True]
+
+    run_async(body())
+
+
 def test_every_decision_is_recorded_and_counts_as_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
 

@@ -344,6 +344,25 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
     run_async(body())
 
 
+def test_a_session_is_not_run_twice_by_starts_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if both wait until it is known that a sandbox works."""
+    monkeypatch.setattr(supervisor_module, "check_sandbox", lambda: None)
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "say hello", "tab 1")
+            await watched.turns(1)
+            await run.stop("enough")
+            sandboxed = msgspec.structs.replace(spec(tmp_path, run.session), sandbox=True)
+            results = await asyncio.gather(
+                *(watched.supervisor.start("gemini", sandboxed) for _ in range(2)), return_exceptions=True
+            )
+            assert sorted(type(result).__name__ for result in results) == ["ConflictError", "Run"]
+
+    run_async(body())
+
+
 def test_limits_are_explained(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path, max_agents=1) as watched:

@@ -381,6 +381,26 @@ def test_limits_are_explained(tmp_path: Path) -> None:
     run_async(body())
 
 
+def test_sessions_of_ended_runs_are_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the latest ended runs are kept, but it stays known when an agent last worked on each session."""
+    monkeypatch.setattr(supervisor_module, "_MAX_ENDED_SHOWN", 1)
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            sessions = []
+            for _ in range(3):
+                run = await watched.supervisor.start("gemini", spec(tmp_path))
+                await run.stop("enough")
+                sessions.append(("gemini", run.session))
+            await watched.supervisor.start("gemini", spec(tmp_path))
+            assert len(watched.supervisor.runs()) == 2
+            known = watched.supervisor.session_runs()
+            assert [known[session].state for session in sessions] == ["ended"] * 3  # type: ignore[index]
+            assert all(known[session].ended_at is not None for session in sessions)  # type: ignore[index]
+
+    run_async(body())
+
+
 def test_an_agent_that_crashes(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:

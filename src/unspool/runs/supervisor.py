@@ -196,7 +196,9 @@ class Supervisor:
         if running >= self._max_agents:
             raise ConflictError(f"{running} agents are running, which is the limit; stop one first")
         ended = [run for run in self._runs.values() if run.machine.has_ended]
-        for run in sorted(ended, key=lambda run: run.machine.since)[:-_MAX_ENDED_SHOWN]:
+        dropped = sorted(ended, key=lambda run: run.machine.since)[:-_MAX_ENDED_SHOWN]
+        self._past = runs_by_session(dropped, self._past)
+        for run in dropped:
             del self._runs[run.id]
 
     def _check_owner(self, agent: str, session: str, ref: SessionRef | None, take_over: bool) -> None:

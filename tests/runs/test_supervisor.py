@@ -401,6 +401,32 @@ def test_sessions_of_ended_runs_are_not_forgotten(tmp_path: Path, monkeypatch: p
     run_async(body())
 
 
+def test_a_run_that_fails_has_no_open_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is waiting for an answer any more, although the agent did not say so."""
+
+    async def ignored() -> None:
+        pass
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            with monkeypatch.context() as patch:
+                patch.setattr(run.driver, "stop", ignored)
+                await watched.supervisor.close()
+            left = (run.view().questions, run.waiting_calls)
+            await run.driver.stop()
+            assert run.machine.has_ended
+            assert left == ([], frozenset())
+            assert [event["request"] for event in watched.of("withdrawn")] == [opened.request.id]
+            # The next server still offers it, as after any other end of this one.
+            assert watched.supervisor.log.unanswered(run.id) == [opened.request.call_id]
+
+    run_async(body())
+
+
 def test_an_agent_that_crashes(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:

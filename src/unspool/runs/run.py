@@ -198,7 +198,9 @@ class Run:
         self.details.error = error or self.details.error
         if self.machine.state in IN_TURN:
             self.end_text(is_cut_off=True)
-        self.machine.exited(reason, time.monotonic())
+        now = time.monotonic()
+        DriverEvents(self).cancel_requests(now)
+        self.machine.exited(reason, now)
         self.report_state()
 
     # --- reporting ---

@@ -128,7 +128,8 @@ class Run:
             self.recorder.record("asked", {"question": changed})
             raise ConflictError("The file has changed since you saw it. Review the change again.")
         opened = self.approvals.check(request, digest, answer, who)
-        facts = {"request": request, "verdict": answer.verdict, "reason": answer.reason, "who": who, "by": by}
+        facts: dict[str, Any] = {"request": request, "verdict": answer.verdict, "reason": answer.reason}
+        facts |= {"who": who, "by": by}
         decision = decision_on(self, opened.request, answer, who, by)
         decision.asked_at = opened.at
         decision.digest = digest

@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -14,9 +15,10 @@ import zstandard
 from tests.file_faults import failing
 from tests.store.contents import MACHINE, contents, difference, fresh, new_store, synced
 from tests.store.homes import AGENTS, log_of, write_home
-from unspool.core.errors import DamagedError
+from unspool.core.errors import BusyError, DamagedError
+from unspool.ingest import store_repair
 from unspool.ingest.push import push_kept
-from unspool.ingest.restore import restore_session
+from unspool.ingest.restore import RestoredFile, restore_session
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
@@ -351,3 +353,24 @@ def test_different_bytes_that_cannot_be_read_are_not_repaired(changing: Store, t
     assert not found.is_intact
     StoreRepair(changing, home).run(found.faults)
     assert found.is_intact
+
+
+def test_a_session_cannot_change_while_it_is_read_from_the_archive(
+    changing: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was appended after its files were restored would be removed again."""
+    restored = []
+
+    def restore(*args: Any) -> list[RestoredFile]:
+        with pytest.raises(BusyError), changing.exclusive(patience=0.0):
+            pass
+        restored.append(args)
+        return restore_session(*args)
+
+    shutil.rmtree(tmp_path / "home")
+    flip(changing, "block", 1)
+    found = Verifier(changing).run()
+    monkeypatch.setattr(store_repair, "restore_session", restore)
+    StoreRepair(changing, tmp_path / "home").run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == ["the archive"]
+    assert len(restored) == 1

@@ -180,7 +180,8 @@ class StoreRepair:
 
     def _read_archive(self, row: SessionRow) -> None:
         """Read a session from its archived files, which are restored to a temporary folder."""
-        with TemporaryDirectory(prefix="unspool-") as folder:
+        # The session must not be changed after its files were restored.
+        with TemporaryDirectory(prefix="unspool-") as folder, self._store.exclusive():
             try:
                 written = restore_session(self._store, row, Path(folder))
             except DamagedError:
@@ -189,7 +190,7 @@ class StoreRepair:
             ref = next((ref for ref in home.refs() if ref.id == row.ref), None)
             if ref is not None:
                 names = {str(file.to): file.path for file in written}
-                with self._store.exclusive(), self._store.transaction():
+                with self._store.transaction():
                     self._write(row, home, ref, names)
 
     def _write(self, row: SessionRow, home: SessionSource, ref: SessionRef, names: dict[str, str]) -> None:

@@ -174,9 +174,14 @@ def _write(path: Path, data: bytes, replace: bool) -> int:
         raise UnspoolError(f"{path} already exists; choose another target with --to")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
     except OSError as error:
         raise UnspoolError(f"cannot write {path}: {error.strerror}") from error
     return len(data)

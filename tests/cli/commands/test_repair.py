@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from unspool.core import model as m
 from unspool.core.errors import UnspoolError
 from unspool.core.session import Session
 from unspool.library import Library
-from unspool.repair import Repair, repair_session
+from unspool.repair import Repair, _write, repair_session
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts
 
 from ...recordings import recordings
@@ -251,6 +253,19 @@ def test_a_gemini_document(tmp_path: Path, end: str) -> None:
     assert copy["sessionId"] == whole["sessionId"]
 
 
+def test_a_gemini_document_with_other_field_names(tmp_path: Path) -> None:
+    """`id` instead of `sessionId`: it can be listed, so it can be repaired."""
+    messages = [{"id": f"u{number}", "type": "user", "content": f"prompt {number}"} for number in range(3)]
+    document = {"id": "s1", "projectHash": "ab" * 32, "messages": messages}
+    path = tmp_path / "home" / ".gemini" / "tmp" / "demo" / "chats" / "session-2026-03-01T09-00-s1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document, indent=2)[:-30])
+    done, session = repaired(path, tmp_path / "out")
+    assert done.changes["documents closed"] == 1
+    assert (session.id, texts(session)) == ("s1", ["prompt 0", "prompt 1"])
+    assert session.problems == []
+
+
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 DAMAGED = [
@@ -342,6 +357,30 @@ def test_copies_are_written_to_a_given_path(run: Run, torn: Path, tmp_path: Path
     assert (again.code, again.err) == (1, f"unspool: {target} already exists; choose another target with --to\n")
     assert run("repair", torn, "--to", f"{tmp_path}/folder/").code == 0
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let every file fail that grows."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_nothing_is_left_of_a_copy_that_cannot_be_written(tmp_path: Path) -> None:
+    """Because the disk is full, or because there is a directory of this name."""
+    with full_disk(), pytest.raises(UnspoolError, match="cannot write"):
+        _write(tmp_path / "out" / "full.jsonl", b"{}\n", replace=False)
+    assert list((tmp_path / "out").iterdir()) == []
+    folder = tmp_path / "out" / "folder.jsonl"
+    folder.mkdir()
+    with pytest.raises(UnspoolError, match="cannot write"):
+        _write(folder, b"{}\n", replace=True)
+    assert list((tmp_path / "out").iterdir()) == [folder]
 
 
 def test_a_file_outside_the_agents_folder(run: Run, torn: Path, tmp_path: Path) -> None:

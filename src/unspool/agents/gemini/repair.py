@@ -89,7 +89,8 @@ def _document(data: bytes) -> tuple[bytes, Counter[str]] | None:
     changes: Counter[str] = Counter()
     is_whole = isinstance(decode_any(data), dict)
     parts = take_apart(data.rstrip(b"\0 \n\r\t"), "messages")
-    if not isinstance(parts.head.get("sessionId"), str) or not parts.elements:
+    # Some documents have `id` instead.
+    if not isinstance(parts.head.get("sessionId", parts.head.get("id")), str) or not parts.elements:
         return None
     pieces = [piece for element in parts.elements for piece in records_in(element.data, MESSAGES, changes)]
     messages = [decode_object(piece.data) for piece in pieces]

@@ -420,6 +420,35 @@ def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     run(body())
 
 
+def test_a_clear_that_fails_leaves_the_session_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conversation goes on, and its text and its mode are reported."""
+
+    async def fail() -> None:
+        raise UnspoolError("no more sessions")
+
+    async def body() -> None:
+        async with workspace(tmp_path, monkeypatch) as at:
+            started = await at.start()
+            with monkeypatch.context() as patch:
+                patch.setattr(at.driver, "_open_session", fail)
+                with pytest.raises(UnspoolError, match="no more sessions"):
+                    await at.driver.send("c", "/clear")
+            assert (await at.say("say on;;mode plan")).outcome == "completed"
+            assert at.events.text() == "on"
+            assert at.events.all(SettingsChanged) == [SettingsChanged(mode="plan")]
+            assert at.driver.session == started.session
+            # The other session exists, but cannot get the mode of this one.
+            with monkeypatch.context() as patch:
+                patch.setattr(at.driver, "_apply_settings", fail)
+                with pytest.raises(UnspoolError, match="no more sessions"):
+                    await at.driver.send("c", "/clear")
+            assert at.driver.session == at.driver._turns._session == started.session
+            assert (at.driver._settings.mode, at.driver._settings.is_reporting) == ("plan", True)
+            assert at.events.all(Started) == [started]
+
+    run(body())
+
+
 # --- starting --------------------------------------------------------------------------------------------------------
 
 

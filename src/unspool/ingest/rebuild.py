@@ -20,8 +20,7 @@ def copy_readable(damaged: Store, new: Store) -> int:
     A session whose messages are damaged is copied without them: they can be read from its archived files again.
     """
     for file in range(1, highest_id(damaged, "file") + 1):
-        with suppress(UnspoolError), new.transaction():
-            copy_file(damaged, new, file)
+        _copy_file(damaged, new, file)
     copied = 0
     for id in range(1, highest_id(damaged, "session") + 1):
         with suppress(UnspoolError):
@@ -32,6 +31,13 @@ def copy_readable(damaged: Store, new: Store) -> int:
     with suppress(UnspoolError), new.transaction():
         copy_annotations(damaged, new)
     return copied
+
+
+def _copy_file(damaged: Store, new: Store, id: int) -> None:
+    for alone in (False, True):
+        with suppress(UnspoolError), new.transaction():
+            copy_file(damaged, new, id, alone=alone)
+            return
 
 
 def _copy(damaged: Store, new: Store, row: SessionRow) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..agents import AGENTS
-from ..core.errors import UnspoolError
+from ..core.errors import NotFoundError, UnspoolError
 from ..store import Store
 from ..store.integrity import Counts, DataFault, StoreIntegrity
 from ..store.rows import FileRow
@@ -152,7 +152,7 @@ def row_of(store: Store, file: int) -> FileRow | None:
     """Return the row of an archived file; None if its session was forgotten in the meantime."""
     try:
         return store.files.get(file)
-    except ValueError:
+    except NotFoundError:
         return None
 
 

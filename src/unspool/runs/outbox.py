@@ -89,7 +89,7 @@ class Outbox:
             self._hold("asking")
 
     def returned(self, id: str) -> None:
-        """Queue a message again that the agent did not read before its turn was interrupted."""
+        """Queue a message again that the agent did not read."""
         message = self._run.messages.find(id)
         if message is not None and message.state == "sent":
             message.state = "queued"

@@ -9,6 +9,7 @@ import pytest
 from unspool.core.errors import UnspoolError
 from unspool.ingest.push import push_kept
 from unspool.ingest.rebuild import copy_readable
+from unspool.store import transfer
 from unspool.store.filters import SessionFilter
 from unspool.store.store import Store
 from unspool.store.transfer import copy_file, has_file
@@ -138,5 +139,36 @@ def test_a_file_that_was_forgotten_does_not_end_a_rebuild(tmp_path: Path) -> Non
     damaged.files.remove(first.id)
     copy_readable(damaged, new)
     assert _versions(new, path) == [OTHER]
+    damaged.close()
+    new.close()
+
+
+LISTS = ("SELECT id FROM file ORDER", "SELECT id FROM session ORDER")
+
+
+@pytest.mark.parametrize("unreadable", [(), LISTS, (*LISTS, "max(id)")], ids=["nothing", "list", "highest"])
+def test_a_rebuild_finds_all_files_and_sessions(
+    unreadable: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However high their numbers are, even if the list of them cannot be read."""
+    monkeypatch.setattr(transfer, "_MANY", 10)
+    home = tmp_path / "home"
+    damaged, new = new_store(tmp_path / "damaged.db"), new_store(tmp_path / "new.db")
+    path = claude_log().write(home)
+    synced(damaged, home)
+    for table, column in (("file", "id"), ("chunk", "file"), ("session_file", "file")):
+        damaged.database.rows(f"UPDATE {table} SET {column} = 1234")
+    for table, column in (("session", "id"), ("block", "session"), ("session_file", "session")):
+        damaged.database.rows(f"UPDATE {table} SET {column} = 5678")
+    read = damaged.database.rows
+
+    def fail(sql: str, *values: object) -> object:
+        if any(part in sql for part in unreadable):
+            raise UnspoolError("malformed")
+        return read(sql, *values)
+
+    monkeypatch.setattr(damaged.database, "rows", fail)
+    assert copy_readable(damaged, new) == 1
+    assert _versions(new, path) == [LONG]
     damaged.close()
     new.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeAlias
 
 from ..core.errors import UnspoolError
@@ -19,6 +20,8 @@ _TABLES = {
     "place": "message, kind",
     "span": "first, last, branch, context",
 }
+_REFERRING = {"file": ("chunk", "session_file"), "session": ("block", "session_file")}
+"""Tables with a column of ids of another table, which has its name."""
 Marks: TypeAlias = dict[str, list[Row]]
 
 
@@ -154,9 +157,30 @@ def copy_annotations(source: Store, target: Store) -> None:
     target.database.insert("annotation", f"machine, {columns}", [(target.machine, *row) for row in rows])
 
 
-def highest_id(store: Store, table: str) -> int:
-    """The highest id in a table, or a large number if it cannot be read."""
+def ids_in(store: Store, table: str) -> Iterator[int]:
+    """The ids in a table, in ascending order, except for those that cannot be read."""
     try:
-        return int(store.database.rows(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])
+        yield from [int(id) for (id,) in store.database.rows(f"SELECT id FROM {table} ORDER BY id")]
+        return
     except UnspoolError:
-        return _MANY
+        # A page is damaged. Rows on other pages are found one by one.
+        pass
+    for id in range(1, _highest_id(store, table) + 1):
+        with suppress(UnspoolError):
+            if store.database.rows(f"SELECT 1 FROM {table} WHERE id = ?", id):
+                yield id
+
+
+def _highest_id(store: Store, table: str) -> int:
+    """The highest id in a table; if it cannot be read, a number well above all ids that other tables contain."""
+    with suppress(UnspoolError):
+        return _highest(store, table, "id")
+    known = [0]
+    for other in _REFERRING[table]:
+        with suppress(UnspoolError):
+            known.append(_highest(store, other, table))
+    return max(known) + _MANY
+
+
+def _highest(store: Store, table: str, column: str) -> int:
+    return int(store.database.rows(f"SELECT coalesce(max({column}), 0) FROM {table}")[0][0])

@@ -52,7 +52,7 @@ class DriverEvents:
             case TextDelta():
                 run.recorder.emit("words", run.texts.add(event))
             case MessageAccepted():
-                if run.messages.accept(event.message):
+                if run.outbox.accepted(event.message):
                     run.recorder.record("taken_up", {"message": event.message})
             case MessageReturned():
                 run.outbox.returned(event.message)

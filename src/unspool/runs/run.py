@@ -214,6 +214,7 @@ class Run:
         self._reported_state = state
         if state == "ended":
             self.texts.release()
+            self.outbox.release()
             reason = self.machine.reason or "done"
             facts = {"state": state, "reason": reason, "error": self.details.error}
             self.recorder.record_end(reason, facts)

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
@@ -106,9 +107,18 @@ class CodexSource:
         """Digest the name of a thread, its clears, the threads it started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)
-        reviews = [id for id, head in folder.reviews if self._parent(id, head) == ref.id] if folder.reviews else []
+        reviews = self._reviews_of.get(ref.id, [])
         facts = (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
         return digest((*facts, *map(size_of, self._originals(ref))))
+
+    @cached_property
+    def _reviews_of(self) -> dict[str, list[str]]:
+        """The reviews by the thread that started them."""
+        found: dict[str, list[str]] = {}
+        for id, head in self._folder.reviews:
+            if (parent := self._parent(id, head)) is not None:
+                found.setdefault(parent, []).append(id)
+        return found
 
     def _first_prompt(self, path: Path) -> str | None:
         """Return the first prompt, which is in another file if the thread begins there."""

@@ -143,6 +143,23 @@ def test_only_quiet_files_are_packed(store: Store, home: Path) -> None:
     assert {path for (path,) in store.database.rows(sql)} == {str(old), str(gone)}
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_messages_are_read_once_while_they_are_packed(tmp_path: Path, backwards: bool) -> None:
+    """Blocks are fetched a few at a time, and the last of them may be split before the next ones are fetched."""
+    store = new_store(tmp_path / "store.db")
+    log_of("claude", 200).write(tmp_path / "home")
+    synced(store, tmp_path / "home")
+    (row,) = store.sessions.select()
+    read: list[int] = []
+    for number, (block, _) in enumerate(store.blocks.each(row.id, row.messages * backwards, backwards=backwards)):
+        read += range(block.first, block.first + block.length)
+        if number == 7:
+            compact(store)
+            assert store.blocks.loose(None) == {}
+    assert sorted(read) == list(range(row.messages))
+    store.close()
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_session_that_grows_afterwards(compacted: Store, home: Path, tmp_path: Path, agent: str) -> None:
     """Only what is new is written, loosely; the next run packs that as well."""

@@ -438,6 +438,25 @@ def test_the_context_view_highlights_messages_in_context(page: Page, served: Ser
     assert "context=" not in page.url
 
 
+def test_going_back_ends_a_comparison_of_contexts(page: Page, served: Served) -> None:
+    """The context of the same message is shown, without the other one."""
+    open_at(page, f"{served.address}?at={prompt(22)}&context={prompt(22)}&since={prompt(5)}")
+    page.locator("#inspector .difference").wait_for()
+    page.evaluate(
+        """() => {
+          const url = new URL(location.href);
+          url.searchParams.delete("since");
+          const compared = location.href;
+          history.replaceState(null, "", url);
+          history.pushState(null, "", compared);
+          history.back();
+        }""",
+    )
+    wait_for(page, "document.querySelector('#inspector .context') && !document.querySelector('#inspector .difference')")
+    assert f"context={prompt(22)}" in page.url
+    assert "since=" not in page.url
+
+
 # --- what is fetched when asked for ----------------------------------------------------------------------------------
 
 

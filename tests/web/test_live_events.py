@@ -288,7 +288,7 @@ def test_a_store_that_is_unavailable_at_first_is_streamed_later(
         pool = StorePool(open_later, threads=1)
         events = LiveEvents(pool, _render)
         running = asyncio.create_task(events.run())
-        opening = asyncio.create_task(anext(events.watch(None, [])))
+        opening = asyncio.create_task(anext(events.watch(None, []), b"ended"))
         try:
             await asyncio.wait([running, opening], return_when=asyncio.FIRST_COMPLETED)
             assert not running.done(), "it no longer looks for changes"

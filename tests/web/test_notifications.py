@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from unspool.core.errors import MissingExtraError, UnspoolError, UsageError
+from unspool.store.private_files import replace_private
 from unspool.web import notifications
 from unspool.web.notifications import PushNotifier, notification_of, push_key, run_name
 from unspool.web.web_push import PushSubscription, authorization, check, decode, encode, encrypt, new_private_key
@@ -219,13 +220,12 @@ def test_a_subscription_that_cannot_be_saved_is_not_in_effect(tmp_path: Path, mo
 
 def test_subscriptions_are_changed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread waits from before the list is read until it is saved: it would save an older list."""
-    save = notifications.replace_private
     could_start: list[bool] = []
 
     def save_while_another_tries(path: Path, data: bytes) -> None:
         with ThreadPoolExecutor(1) as another:
             could_start.append(another.submit(notifier._lock.acquire, blocking=False).result())
-        save(path, data)
+        replace_private(path, data)
 
     monkeypatch.setattr(notifications, "replace_private", save_while_another_tries)
     notifier = notifier_in(tmp_path)

@@ -233,7 +233,8 @@ class SessionAssembler:
         events, count = self.builder.events, len(self.tree)
         if self.tip is None:
             return b""
-        last_clear = max((c.after_message_index or -1 for c in events.context_clears), default=-1)
+        clears = (clear.after_message_index for clear in events.context_clears)
+        last_clear = max((index for index in clears if index is not None), default=-1)
         last_boundary = max((b.message_index for b in self._full_boundaries), default=-1)
         is_whole = not (self._all_boundaries or events.resumes or events.problems or self.tree.has_bypassed)
         if last_clear < 0 and is_whole:

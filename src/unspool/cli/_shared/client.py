@@ -7,7 +7,7 @@ import json
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -16,6 +16,7 @@ import msgspec
 
 from ...core.errors import NotFoundError, UnspoolError
 from ...core.resolve import matching
+from ...io.decode import decode_object
 from ...runs.processes import acts_for_agent
 from ...store.locate import data_folder
 from ...store.private_files import replace_private
@@ -83,12 +84,9 @@ class Server:
             )
         with self._sent(method, path, body, _SECONDS) as response:
             data = response.read()
-        answer = json.loads(data) if data else None
-        if response.status >= 400:
-            raise UnspoolError(
-                answer["error"]["message"] if answer else f"the server responded with status {response.status}"
-            )
-        return answer
+            if response.status < 400:
+                return json.loads(data) if data else None
+        raise UnspoolError(_error_in(data) or f"the server responded with status {response.status}")
 
     def events(self, since: int) -> Iterator[dict[str, Any]]:
         """Yield the events of running agents, until the server stops."""
@@ -123,19 +121,36 @@ class Server:
             raise UnspoolError(f"cannot read the certificate {self._running.certificate}: {error}") from error
         return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
 
-    def _sent(self, method: str, path: str, body: object, seconds: float | None) -> http.client.HTTPResponse:
+    @contextmanager
+    def _sent(self, method: str, path: str, body: object, seconds: float | None) -> Iterator[http.client.HTTPResponse]:
+        """Send a request. Raises UnspoolError if the response cannot be read, or is not one of the server."""
         connection = self._connection(seconds)
-        # One request per connection; closing the response closes the connection.
+        # One request per connection.
         headers = {"authorization": f"Bearer {self._token}", "host": self._url.netloc, "connection": "close"}
         data = None if body is None else msgspec.json.encode(body)
+        address = self._running.address
         try:
             connection.request(method, path, data, headers)
-            return connection.getresponse()
+            with connection.getresponse() as response:
+                yield response
         except OSError as error:
-            connection.close()
             raise UnspoolError(
-                f"the server at {self._running.address} does not respond ({error}); start one with `unspool serve`"
+                f"the server at {address} does not respond ({error}); start one with `unspool serve`"
             ) from error
+        except (http.client.HTTPException, ValueError) as error:
+            raise UnspoolError(
+                f"the server at {address} did not respond as expected ({error}); it may be another program"
+            ) from error
+        finally:
+            connection.close()
+
+
+def _error_in(data: bytes) -> str | None:
+    """Return the message in an error response of the server."""
+    match decode_object(data):
+        case {"error": {"message": str(message)}}:
+            return message
+    return None
 
 
 def _only(certificate: str) -> ssl.SSLContext:

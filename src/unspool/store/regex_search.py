@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,9 @@ from .filters import SessionFilter
 from .indexed_text import IndexedText, indexed_text, no_tool_name, rows_of
 from .rows import NOTHING, moment
 from .search import Found, Hit
+
+if TYPE_CHECKING:
+    from ..redact import Redactor
 
 STARTED = b"\n"
 """Written before the result, as a sign that the search has started. JSON parsers skip it."""
@@ -47,11 +50,18 @@ class RegexMatch(NamedTuple):
 
 
 def search_regex(
-    store: Store, pattern: str, filters: Filters, limit: int = 1000, *, check: Callable[[], None] = lambda: None
+    store: Store,
+    pattern: str,
+    filters: Filters,
+    limit: int = 1000,
+    *,
+    redactor: Redactor | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[RegexMatch]:
     """Every match in the sessions that pass the filters, the newest session first.
 
-    `check` is called for every block and every message. It may raise an error to end the search.
+    With a redactor, texts are searched without their secrets, which could otherwise be guessed. `check` is called for
+    every block and every message. It may raise an error to end the search.
     """
     compiled, literal = re.compile(pattern), literal_in(pattern)
     found = 0
@@ -63,6 +73,8 @@ def search_regex(
     for session in store.search.sessions_with(filters):
         for message in store.messages.scan(session, may_match):
             check()
+            if redactor is not None:
+                message = redactor.message(message)
             # Most texts do not match, so an `IndexedText` is only created for those that do.
             for row in rows_of(message, no_tool_name, NOTHING):
                 for match in compiled.finditer(row[-1]):
@@ -88,6 +100,10 @@ class RegexRequest(msgspec.Struct):
     """CPU time after which the program returns the matches found so far."""
     most_seconds: float
     """CPU time after which the program is killed, because a single text takes too long."""
+    redact: bool = False
+    """Search the texts without their secrets."""
+    redact_personal: bool = False
+    """The same without personal data."""
 
 
 class RegexResult(msgspec.Struct):
@@ -106,6 +122,7 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
     """Search until a limit is reached."""
     until = time.process_time() + request.seconds
     filters = parse(request.filters).filters if request.filters else Filters()
+    redactor = _redactor(request)
     by_session: dict[int, list[RegexMatch]] = {}
     complete = True
 
@@ -114,7 +131,8 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
             raise _OutOfTimeError
 
     try:
-        for number, match in enumerate(search_regex(store, request.pattern, filters, _MOST_MATCHES + 1, check=check)):
+        matches = search_regex(store, request.pattern, filters, _MOST_MATCHES + 1, redactor=redactor, check=check)
+        for number, match in enumerate(matches):
             is_full = match.session not in by_session and len(by_session) == request.limit
             if is_full or number == _MOST_MATCHES:
                 complete = False
@@ -135,6 +153,15 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
         if id in rows
     ]
     return RegexResult(found=found, complete=complete)
+
+
+def _redactor(request: RegexRequest) -> Redactor | None:
+    if not (request.redact or request.redact_personal):
+        return None
+    # Imported late: most searches do not need it.
+    from .redaction_key import make_redactor
+
+    return make_redactor(personal=request.redact_personal)
 
 
 def regex_hit(match: RegexMatch) -> Hit:

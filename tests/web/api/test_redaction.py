@@ -62,6 +62,34 @@ def test_snippets_have_no_part_of_a_secret(client: TestClient) -> None:  # type:
     assert not any(SECRET[start : start + 8] in found.text for start in range(len(SECRET) - 8))
 
 
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"q": SECRET}, 0),
+        ({"q": SECRET[:6] + "*"}, 0),
+        ({"q": f"lighthouse OR {SECRET}"}, 1),
+        ({"regex": SECRET[:6]}, 0),
+        ({"regex": rf"(lighthouse )+ {SECRET[:6]}"}, 0),
+        ({"regex": "(lighthouse )+"}, 1),
+    ],
+)
+def test_secrets_cannot_be_guessed(client: TestClient, query: dict[str, str], count: int) -> None:  # type: ignore[type-arg]
+    """What matches nothing but a secret is not found."""
+    assert len(client.get("/api/search", params=query).json()["found"]) == 1
+    redacted = client.get("/api/search", params={**query, "redact": "1"})
+    found = redacted.json()["found"]
+    assert len(found) == count
+    assert all(hit["snippet"]["marks"] for session in found for hit in session["hits"])
+    assert SECRET[:6] not in redacted.text
+
+
+def test_secrets_cannot_be_ruled_out(client: TestClient) -> None:  # type: ignore[type-arg]
+    """Nor does it show which secret a text does not have."""
+    for guess in (SECRET[:6], "ghp_wrong"):
+        query = {"regex": f"lighthouse  (?!{guess})", "redact": "1"}
+        assert len(client.get("/api/search", params=query).json()["found"]) == 1
+
+
 def test_entries_as_html_are_not_redacted(client: TestClient) -> None:  # type: ignore[type-arg]
     answer = client.get("/api/events", params={"redact": "1", "session": key(client)})
     assert answer.status_code == 400

@@ -13,7 +13,6 @@ import msgspec
 from ...core.errors import UnspoolError
 from ...search.query import parse
 from ...store import Store
-from ...store.redacted_hits import redact_hits
 from ...store.regex_search import OUT_OF_TIME, RegexRequest
 from ..errors import InvalidRequestError
 from .schemas import SearchAnswer, SearchParams
@@ -38,32 +37,48 @@ class _TooSlowError(InvalidRequestError):
 
 def search(store: Store, params: SearchParams) -> SearchAnswer:
     """Search the messages, tool calls and tool output of all sessions."""
-    answer = _search(store, params)
-    redactor = params.redactor()
-    if redactor is not None:
-        node = parse(params.q).match if params.q.strip() and not params.regex else None
-        redact_hits(store, answer.found, node, redactor)
-    return answer
-
-
-def _search(store: Store, params: SearchParams) -> SearchAnswer:
     if params.regex:
-        answer = search_regex(store, params.regex, params.q, params.offset + params.limit, params.hits)
+        answer = search_regex(
+            store,
+            params.regex,
+            params.q,
+            params.offset + params.limit,
+            params.hits,
+            redact=params.redact,
+            redact_personal=params.redact_personal,
+        )
         answer.found = answer.found[params.offset :]
         return answer
     if not params.q.strip():
         raise InvalidRequestError("The query is empty.", "Pass words as q, or a pattern as regex.")
-    found, more = store.search.run(parse(params.q), params.limit, params.hits, offset=params.offset, order=params.sort)
+    redactor = params.redactor()
+    found, more = store.search.run(
+        parse(params.q), params.limit, params.hits, offset=params.offset, order=params.sort, redactor=redactor
+    )
+    if redactor is not None:
+        # A session in which only secrets match has no hits.
+        found = [each for each in found if each.hits]
     return SearchAnswer(found=found, complete=not more)
 
 
-def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int) -> SearchAnswer:
+def search_regex(
+    store: Store,
+    pattern: str,
+    filters: str,
+    limit: int,
+    hits: int,
+    *,
+    redact: bool = False,
+    redact_personal: bool = False,
+) -> SearchAnswer:
     """Search with a regular expression, in a separate process: a bad pattern can take forever."""
     _check(pattern)
     if filters:
         parse(filters)
     most = SECONDS + _MORE_SECONDS
-    request = msgspec.json.encode(RegexRequest(store.location, pattern, filters, limit, hits, SECONDS, most))
+    request = msgspec.json.encode(
+        RegexRequest(store.location, pattern, filters, limit, hits, SECONDS, most, redact, redact_personal)
+    )
     command, pipe = [sys.executable, "-m", "unspool.store.regex_search"], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:

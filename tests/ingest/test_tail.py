@@ -14,8 +14,12 @@ from unspool.ingest.watch import Watcher
 from unspool.library import Library
 from unspool.search.query import parse
 from unspool.store import Store
+from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.filters import SessionFilter
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
+
+from ..store.contents import MACHINE, contents, difference, fresh, synced
+from ..store.homes import append, log_of, rest_of
 
 
 def equals_fresh(store: Store, home: Path) -> bool:
@@ -225,3 +229,27 @@ def test_a_kill_before_the_whole_session_is_read(tmp_path: Path, store: Store) -
     assert not equals_fresh(store, home)
     assert Syncer(store, home).run().changed == 1
     assert equals_fresh(store, home)
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_another_process_stores_lines_of_a_followed_session(agent: str, tmp_path: Path, store: Store) -> None:
+    """A command that syncs while a server watches: no text is indexed twice, and the session is followed again."""
+    home = tmp_path / "home"
+    path = log_of(agent, 3).write(home)
+    synced(store, home)
+    watcher = Watcher(store, home)
+
+    def grow(turns: int) -> None:
+        append(path, rest_of(log_of(agent, turns), log_of(agent, turns - 1)))
+
+    for turns in (4, 6, 8):
+        grow(turns)
+        watcher.ingest({path})
+        assert path in watcher._tails
+        grow(turns + 1)
+        other = Store(SqliteDatabase(Path(store.location), machine=MACHINE))
+        synced(other, home)
+        other.close()
+        watcher.ingest({path})
+        synced(store, home)
+        assert difference(contents(store), fresh(tmp_path, home)) == ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..agents import AGENTS, SessionRef, SessionSource, Steps
 from ..core import model as m
 from ..core.builder import SessionBuilder
+from ..core.errors import UnspoolError
 from ..io.files import FollowedFile, name_of
 from ..store import Store
 from ..store.rows import StoredSession
@@ -21,6 +22,10 @@ from .session import SessionIngest
 from .writer import Messages
 
 
+class OutdatedTailError(UnspoolError):
+    """Another process has stored the session since it was last written here."""
+
+
 class SessionTail:
     """Follows one session, in a single log to which lines are appended."""
 
@@ -28,6 +33,8 @@ class SessionTail:
         self.ref = ref
         self.path: Path = ref.more[-1] if ref.more else ref.path
         self._store = store
+        self._stored = stored
+        """The session as this tail has left it in the store."""
         self._followed = FollowedFile(self.path)
         self._written = stored.messages
         self._waiting: list[Messages] = []
@@ -47,13 +54,19 @@ class SessionTail:
         return AGENTS[ref.agent].log(ref.more[-1] if ref.more else ref.path).is_appendable
 
     def ingest(self) -> int:
-        """Store appended lines, inside a transaction; returns the number of new messages."""
+        """Store appended lines, inside a transaction; returns the number of new messages.
+
+        Raises OutdatedTailError if the session in the store has changed in the meantime.
+        """
         before = self._written
         self._read()
         if self._writer.count == before and not self._writer.has_news:
             return 0
+        if self._now_stored() != self._stored:
+            raise OutdatedTailError(f"{self.path} was stored by another process")
         self._written = self._ingest.write_so_far(self._writer, self._waiting, before)
         self._keep()
+        self._stored = self._now_stored() or self._stored
         return self._written - before
 
     def settled(self, stored: StoredSession) -> bool:
@@ -61,7 +74,12 @@ class SessionTail:
         if (stored.messages, stored.sealed) != (self._writer.count, self._writer.sealed):
             return False
         self._writer.continue_from(self._store, stored)
+        self._stored = stored
         return True
+
+    def _now_stored(self) -> StoredSession | None:
+        found = self._store.sessions.from_source(self.ref.agent, self.ref.id, (self._stored.id,))
+        return found.get(self._stored.name)
 
     def _keep(self) -> None:
         """Bring the archive of the file up to date."""

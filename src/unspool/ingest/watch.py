@@ -27,7 +27,7 @@ from .idle import StoreHealth
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .sync_schedule import QUIET_SECONDS, SOON_SECONDS, SyncSchedule
-from .tail import SessionTail
+from .tail import OutdatedTailError, SessionTail
 from .transactions import concerns_session
 
 _MAX_TAILS = 32
@@ -202,9 +202,9 @@ class Watcher:
             with self._store.exclusive(), self._store.transaction():
                 count = tail.ingest()
         except Exception as error:
-            # The file was rewritten, or cannot be read, for whatever reason: this attempt was rolled back. Reading the
-            # session as a whole reports the error.
-            if not concerns_session(error) and not isinstance(error, LogChangedError):
+            # The file was rewritten or stored by another process, or cannot be read, for whatever reason: this attempt
+            # was rolled back. Reading the session as a whole reports the error.
+            if not concerns_session(error) and not isinstance(error, LogChangedError | OutdatedTailError):
                 raise
             self._tails.pop(path, None)
             return False

@@ -239,6 +239,29 @@ def test_a_login_that_fails_is_explained(context: Any, served: Served, response:
     assert page.locator("[role=status]").text_content() == shown
 
 
+def test_very_many_matches_are_highlighted(page: Page, served: Served) -> None:
+    """Searching every piece of text for the ends of each match would take many minutes."""
+    open_at(page, served.address)
+    found = page.evaluate(
+        """async (script) => {
+          const { highlight, patternOf, rangesIn } = await import(script);
+          const element = document.createElement('pre');
+          for (let at = 0; at < 200_000; at++) element.append(document.createTextNode(at % 2 ? 'b c a' : ''));
+          const ranges = rangesIn(element, patternOf('ab'));
+          highlight('found', [...ranges, ...rangesIn(element, patternOf('c'))]);
+          const { size } = CSS.highlights.get('found');
+          highlight('found', []);
+          const { startContainer, startOffset, endContainer, endOffset } = ranges.at(-1);
+          const isAcross = startContainer === element.childNodes[199_997] && endContainer === element.lastChild;
+          return { matches: ranges.length, size, text: String(ranges[0]), isAcross, startOffset, endOffset };
+        }""",
+        asset_url("highlight.js"),
+    )
+    assert found == {
+        "matches": 99_999, "size": 199_999, "text": "ab", "isAcross": True, "startOffset": 4, "endOffset": 1,
+    }  # fmt: skip
+
+
 def test_a_page_that_arrives_too_late_is_dropped(page: Page, served: Served) -> None:
     """The line has become shorter while one of its last pages was on its way."""
     open_at(page, served.address)

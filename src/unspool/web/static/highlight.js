@@ -24,9 +24,10 @@ export function rangesIn(element, pattern) {
     starts.push(text.length);
     text += walker.currentNode.nodeValue;
   }
+  // Matches are in the order of the text, so the search for a boundary continues where the last one ended.
+  let at = 0;
   const boundaryAt = (offset, isEnd) => {
-    let at = starts.findLastIndex((start) => (isEnd ? start < offset : start <= offset));
-    at = Math.max(at, 0);
+    while (isEnd ? starts[at + 1] < offset : starts[at + 1] <= offset) at++;
     return [nodes[at], offset - starts[at]];
   };
   return [...text.matchAll(pattern)].filter(([match]) => match).map((match) => {
@@ -40,8 +41,11 @@ export function rangesIn(element, pattern) {
 /** @param {string} name of the highlight, which a style sheet colours @param {Range[]} ranges */
 export function highlight(name, ranges) {
   if (!CSS.highlights) return;
-  if (ranges.length) CSS.highlights.set(name, new Highlight(...ranges));
-  else CSS.highlights.delete(name);
+  if (!ranges.length) return void CSS.highlights.delete(name);
+  const marked = new Highlight();
+  // One by one: there can be more than a call can have arguments.
+  for (const range of ranges) marked.add(range);
+  CSS.highlights.set(name, marked);
 }
 
 /** The range to show. A collapsed line repeats the beginning of its text, so it comes last. @param {Range[]} ranges */

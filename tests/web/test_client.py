@@ -351,6 +351,23 @@ def test_the_timeline_frame_follows_the_scroll_position(page: Page, served: Serv
     wait_for(page, "document.querySelector('section.page[data-page=\"19\"] > .entry')")
 
 
+def test_a_press_on_the_scale_leaves_no_listeners(page: Page, served: Served) -> None:
+    open_at(page, served.address, prompt(150))
+    protocol = page.context.new_cdp_session(page)
+    document = protocol.send("Runtime.evaluate", {"expression": "document"})["result"]["objectId"]
+
+    def listeners() -> list[str]:
+        found = protocol.send("DOMDebugger.getEventListeners", {"objectId": document})["listeners"]
+        return sorted(each["type"] for each in found if each["type"].startswith("pointer"))
+
+    before = listeners()
+    line = page.locator("#rail .scale").bounding_box()
+    page.mouse.click(line["x"] + line["width"] / 2, line["y"] + line["height"] * 0.8)
+    wait_for(page, "parseFloat(document.querySelector('#rail .frame').style.top) > 75")
+    assert listeners() == before
+    protocol.detach()
+
+
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ export class Rail {
     go(event);
     document.addEventListener("pointermove", go, { signal: end.signal });
     for (const name of ["pointerup", "pointercancel"]) {
-      document.addEventListener(name, () => end.abort(), { once: true });
+      document.addEventListener(name, () => end.abort(), { signal: end.signal });
     }
   }
 

@@ -253,3 +253,25 @@ def test_another_process_stores_lines_of_a_followed_session(agent: str, tmp_path
         watcher.ingest({path})
         synced(store, home)
         assert difference(contents(store), fresh(tmp_path, home)) == ""
+
+
+def test_a_location_that_is_missing(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default ones are not read instead: they may be those of somebody else."""
+    monkeypatch.setenv("HOME", str(tmp_path / "default"))
+    log_of("claude").write(tmp_path / "default")
+    log_of("codex").write(tmp_path / "given")
+    watcher = Watcher(store, tmp_path / "given", verifies=True)
+    (tmp_path / "given").rename(tmp_path / "elsewhere")
+    verified: list[object] = []
+    monkeypatch.setattr(watcher._health, "continue_briefly", lambda *homes: verified.append(homes))
+    watcher.read_all()
+    watcher.verify_briefly()
+    watcher._find_homes()
+    watcher.ingest(set())
+    assert (store.sessions.select(), verified) == ([], [])
+    (tmp_path / "elsewhere").rename(tmp_path / "given")
+    watcher._find_homes()
+    watcher.read_all()
+    watcher.verify_briefly()
+    assert [row.agent for row in store.sessions.select()] == ["codex"]
+    assert verified == [(tmp_path / "given",)]

@@ -69,8 +69,9 @@ class Watcher:
         self, report: Callable[[Progress], None] | None = None, committed: Callable[[], None] | None = None
     ) -> None:
         """Store everything that exists already; other processes help if there is much to read."""
-        if self._homes:
-            sync = Syncer(self._store, *self._existing_locations(), may_share=True)
+        locations = self._existing_locations()
+        if self._homes and self._can_sync(locations):
+            sync = Syncer(self._store, *locations, may_share=True)
             self._health.unread = sync.run(report, committed).failures
 
     def follow(self, stop: threading.Event | None = None) -> Iterator[list[Change]]:
@@ -140,7 +141,8 @@ class Watcher:
 
     def verify_briefly(self) -> bool:
         """Verify a part of the store, if that is enabled and due; returns whether something may have changed."""
-        if not self._health.continue_briefly(*self._existing_locations()):
+        locations = self._existing_locations()
+        if not self._can_sync(locations) or not self._health.continue_briefly(*locations):
             return False
         # Sessions may have been rewritten, which the tails do not know.
         self._tails.clear()
@@ -155,7 +157,7 @@ class Watcher:
 
     def _look_for_homes(self) -> None:
         locations = self._existing_locations()
-        library = Library(*locations) if locations or not self._locations else Library.of_nothing()
+        library = Library(*locations) if self._can_sync(locations) else Library.of_nothing()
         found = [(agent, root) for agent, root in library.homes() if root.is_dir()]
         # A folder that was replaced by a new one has to be watched again.
         self._inodes = {root: root.stat().st_ino for _, root in found}
@@ -165,6 +167,10 @@ class Watcher:
     def _existing_locations(self) -> list[str | Path]:
         """Return the locations that contain an agent's folder."""
         return [location for location in self._locations if _has_agent_folder(expanded(location))]
+
+    def _can_sync(self, locations: list[str | Path]) -> bool:
+        """Whether there is something to sync. Without any location, the default ones would be synced."""
+        return bool(locations) or not self._locations
 
     def _find_home(self, path: Path) -> tuple[str, Path] | None:
         """Return the agent and its folder if sessions may depend on a file at this path."""
@@ -257,6 +263,8 @@ class Watcher:
 
     def _sync_all(self) -> None:
         """Read everything that changed, and check that the tails agree with it."""
+        if not self._homes:
+            return
         started = time.monotonic()
         is_full = self._schedule.is_full_due
         self._schedule.begin()

@@ -5,8 +5,10 @@ The renderers differ only in how they draw these entries.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -376,17 +378,22 @@ class Transcript:
 
     def _event_labels(self, branch: m.Branch) -> list[str]:
         """Return the numbers of events on a branch, for readers who do not open it."""
-        session = self._session
-        kinds = (
-            (session.rejections, "rejected"), (session.interruptions, "interrupted"), (session.errors, "failed"),
-            (session.compaction.boundaries, "compacted"),
-        )  # fmt: skip
-        counts = ((sum(self._is_in(branch, event) for event in events), word) for events, word in kinds)
-        return [f"{count} {word}" for count, word in counts if count]
+        return [f"{count} {word}" for word, count in self._event_counts.get(branch.id, {}).items()]
 
-    def _is_in(self, branch: m.Branch, event: Placed) -> bool:
-        index = event.message_index
-        return index is not None and self._branch_of(index) == branch.id
+    @cached_property
+    def _event_counts(self) -> dict[int, Counter[str]]:
+        """The number of events on each branch, by the word for them."""
+        session = self._session
+        kinds: dict[str, Iterable[Placed]] = {
+            "rejected": session.rejections, "interrupted": session.interruptions, "failed": session.errors,
+            "compacted": session.compaction.boundaries,
+        }  # fmt: skip
+        found: dict[int, Counter[str]] = {}
+        for word, events in kinds.items():
+            for event in events:
+                if event.message_index is not None:
+                    found.setdefault(self._branch_of(event.message_index), Counter())[word] += 1
+        return found
 
 
 def _without_repeats(entries: list[Entry]) -> list[Entry]:

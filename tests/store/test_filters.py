@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from unspool.search.query import parse
 from unspool.store import Store
 from unspool.store.filters import EventFilter, SessionFilter, containing, starting_with
 from unspool.store.rows import SessionRow
+from unspool.store.touched_files import TouchedFiles
 from unspool.testing import ClaudeLog, call
 
 from ..core.test_decisions import REFUSED
@@ -120,6 +123,39 @@ def test_events(filled: Store) -> None:
         (EventFilter(kinds=()), 0),
     ):
         assert len(filled.events.select(filter)) == count, filter
+
+
+@pytest.mark.parametrize("change", [str.lower, str.upper, str.title], ids=["lower", "upper", "title"])
+def test_all_letters_are_compared_without_case(store: Store, tmp_path: Path, change: Callable[[str], str]) -> None:
+    """Databases only know those of ASCII, or those of their locale."""
+    log = ClaudeLog("straße")
+    log.user("Überblick ЖУРНАЛ", cwd="/home/dev/Ångström")
+    log.model(call("c", "Prüfen", file_path="/home/dev/Ärger.py"), call("e", "Edit", file_path="/home/dev/Ärger.py"))
+    log.result("c", REFUSED, error=True, toolUseResult=f"Error: {REFUSED}")
+    log.write(tmp_path / "home")
+    synced(store, tmp_path / "home")
+    store.database.rows("UPDATE session SET name = 'ÉTUDE/Été'")
+    store.database.rows("UPDATE name SET text = 'Modèle' WHERE text LIKE 'claude-%'")
+    for filter in (
+        SessionFilter(text=change("überblick журнал")),
+        SessionFilter(project_contains=change("ångström")),
+        SessionFilter(name_like=change("étude/ét")),
+        SessionFilter(name_like=change("été")),
+    ):
+        assert store.sessions.count(filter) == 1, filter
+    assert len(store.events.select(EventFilter(kinds=("rejection",), tool=change("prüfen")))) == 1
+    for query in ("project:ångström", "session:étude", "tool:prüfen", "tool:prü*", "file:ärger", "model:modèle"):
+        name, _, value = query.partition(":")
+        assert store.search.matches(parse(f"{name}:{change(value)}"), 100), query
+    files = TouchedFiles(store.database, store.sessions)
+    assert [file.path for file in files.page(change("ärger"), 10)] == ["/home/dev/Ärger.py"]
+    assert files.touches(change("dev/ärger.py"), SessionFilter(), 10)
+
+
+def test_a_filter_with_very_many_letters(store: Store) -> None:
+    """A database limits the depth of a statement."""
+    letters = "".join(map(chr, range(0xC0, 0x3000)))
+    assert store.sessions.select(SessionFilter(text=letters)) == []
 
 
 def test_wildcards_of_patterns_are_text() -> None:

@@ -91,9 +91,9 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
     def _identity(self) -> list[Condition | None]:
         like = None
         if self.name_like is not None:
-            name = "lower(session.name) LIKE ? ESCAPE '\\'"
             # Each part of the id of a sub-agent may be shortened.
             pattern = starting_with(self.name_like).replace("/", "%/")
+            name = like_sql("session.name", pattern)
             like = Condition(f"({name} OR {name})", [pattern, f"%/{pattern}"])
         return [
             _any_of("session.id", self.ids),
@@ -112,16 +112,16 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
     def _content(self) -> list[Condition | None]:
         text = None
         if self.text:
-            columns = ("title", "project", "name", "agent")
-            sql = " OR ".join(f"lower(session.{column}) LIKE ? ESCAPE '\\'" for column in columns)
-            text = Condition(f"({sql})", [containing(self.text)] * len(columns))
+            columns, pattern = ("title", "project", "name", "agent"), containing(self.text)
+            sql = " OR ".join(like_sql(f"session.{column}", pattern) for column in columns)
+            text = Condition(f"({sql})", [pattern] * len(columns))
         project = containing(self.project_contains) if self.project_contains else None
         return [
             text,
             _maybe("session.status = ?", self.status),
             _maybe("session.project = ?", self.project),
             _any_of("session.project", self.projects),
-            _maybe("lower(session.project) LIKE ? ESCAPE '\\'", project),
+            _maybe(like_sql("session.project", project or ""), project),
             _maybe(_HAS_EVENT, self.has),
             _maybe(_HAS_MODEL, self.model),
             *(_maybe(_HAS_EVENT, kind) for kind in self.has_all),
@@ -159,11 +159,12 @@ class EventFilter(msgspec.Struct, kw_only=True, frozen=True):
     def condition(self) -> Condition:
         """The filter as SQL over the tables `event` and `session`."""
         at = "coalesce(event.at, session.ended)"
+        tool = lowered(self.tool) if self.tool else None
         return all_of(
             [
                 _any_of("event.kind", self.kinds),
                 self.sessions.condition(),
-                _maybe("lower(event.tool) = ?", self.tool.lower() if self.tool else None),
+                _maybe(f"{lowered_sql('event.tool', tool or '')} = ?", tool),
                 _maybe(f"{at} >= ?", _seconds(self.since)),
                 _maybe(f"{at} < ?", _seconds(self.until)),
             ]
@@ -185,7 +186,30 @@ def starting_with(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Lower-case text in which a backslash escapes the wildcards of LIKE."""
-    return re.sub(r"([%_\\])", r"\\\1", text.lower())
+    return re.sub(r"([%_\\])", r"\\\1", lowered(text))
+
+
+def like_sql(column: str, pattern: str) -> str:
+    """SQL that compares a column, ignoring case, with the pattern, which is passed as a value."""
+    return f"{lowered_sql(column, pattern)} LIKE ? ESCAPE '\\'"
+
+
+def lowered(text: str) -> str:
+    """Text in lower case, letter by letter, as `lowered_sql` compares it."""
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)
+
+
+def lowered_sql(column: str, text: str) -> str:
+    """SQL for a column in lower case, to be compared with a text in lower case.
+
+    `lower` only knows the letters of ASCII, or those of the locale of the database, so the others are replaced.
+    """
+    letters = ((letter, letter.upper()) for letter in sorted(set(text)) if not letter.isascii())
+    pairs = [(lower, upper) for lower, upper in letters if upper != lower and upper.lower() == lower]
+    if not pairs:
+        return f"lower({column})"
+    lower, upper = ("".join(letters) for letters in zip(*pairs, strict=True))
+    return f"translate(lower({column}), '{upper}', '{lower}')"
 
 
 def _maybe(sql: str, value: object) -> Condition | None:

@@ -21,7 +21,7 @@ from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
 from .damage import is_placeholder
 from .database import Database
-from .filters import SessionFilter, containing, escaped, starting_with
+from .filters import SessionFilter, containing, escaped, like_sql, starting_with
 from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
 from .messages import StoredMessages
 from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settled, rank, score, session_rank
@@ -285,17 +285,13 @@ class QueryConditions:
         self._texts: list[str] = []
         self.values: list[object] = []
         self._add(filters.agent, "session.agent = ?")
-        self._add(filters.project, "lower(session.project) LIKE ? ESCAPE '\\'", containing)
-        self._add(filters.session, "lower(session.name) LIKE ? ESCAPE '\\'", starting_with)
+        self._each(filters.project, lambda text: _like("session.project", containing(text)))
+        self._each(filters.session, lambda text: _like("session.name", starting_with(text)))
         self._add(filters.role, "part.author = ?", AUTHORS.index)
         self._add(filters.in_, "part.field = ?", FIELDS.index)
-        self._add(filters.tool, "part.tool IN (SELECT id FROM name WHERE lower(text) LIKE ? ESCAPE '\\')", _named)
-        self._add(filters.model, "part.model IN (SELECT id FROM name WHERE lower(text) LIKE ? ESCAPE '\\')", containing)
-        self._add(
-            filters.file,
-            _exists("touch JOIN name ON name.id = touch.path", "touch", "lower(name.text) LIKE ? ESCAPE '\\'"),
-            containing,
-        )
+        self._each(filters.tool, lambda name: _has_name("part.tool", _named(name)))
+        self._each(filters.model, lambda text: _has_name("part.model", containing(text)))
+        self._each(filters.file, _touches)
         self._add(filters.before, "part.at < ?", _seconds)
         self._add(filters.after, "part.at >= ?", _seconds)
         self._each(filters.branch, _branch)
@@ -319,6 +315,19 @@ class QueryConditions:
             # A row without a value does not have the excluded one.
             self._texts.append(f"NOT coalesce(({sql}), FALSE)")
             self.values.append(given)
+
+
+def _like(column: str, pattern: str) -> tuple[str, object]:
+    return like_sql(column, pattern), pattern
+
+
+def _has_name(column: str, pattern: str) -> tuple[str, object]:
+    return f"{column} IN (SELECT id FROM name WHERE {like_sql('name.text', pattern)})", pattern
+
+
+def _touches(text: str) -> tuple[str, object]:
+    pattern = containing(text)
+    return _exists("touch JOIN name ON name.id = touch.path", "touch", like_sql("name.text", pattern)), pattern
 
 
 def _exists(table: str, name: str, condition: str) -> str:

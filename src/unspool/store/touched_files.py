@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from .database import Database
-from .filters import SessionFilter, containing, escaped
+from .filters import SessionFilter, containing, escaped, like_sql
 from .rows import SessionRow, moment
 from .sessions import Sessions
 
@@ -49,10 +49,11 @@ class TouchedFiles:
 
     def page(self, text: str, limit: int, offset: int = 0) -> list[TouchedFile]:
         """Files whose path contains a text, those touched by the most sessions first."""
+        pattern = containing(text)
         sql = f"""SELECT name.text, count(DISTINCT touch.session), max(session.ended) FROM {_TABLES}
-            WHERE lower(name.text) LIKE ? ESCAPE '\\' GROUP BY name.id, name.text
+            WHERE {like_sql("name.text", pattern)} GROUP BY name.id, name.text
             ORDER BY 2 DESC, 3 DESC NULLS LAST, 1 LIMIT ? OFFSET ?"""
-        rows = self._database.rows(sql, containing(text), limit, offset)
+        rows = self._database.rows(sql, pattern, limit, offset)
         return [TouchedFile(path, int(sessions), moment(ended)) for path, sessions, ended in rows]
 
     def touches(self, path: str, among: SessionFilter, limit: int, offset: int = 0) -> list[FileTouch]:
@@ -61,10 +62,10 @@ class TouchedFiles:
         The path may be relative: it matches all paths that end with it, ignoring case.
         """
         condition = among.condition()
-        sql = f"""SELECT session.id, touch.message, name.text FROM {_TABLES}
-            WHERE (name.text = ? OR lower(name.text) LIKE ? ESCAPE '\\') AND {condition.sql}
-            ORDER BY session.ended DESC NULLS LAST, session.id, touch.message DESC, name.text LIMIT ? OFFSET ?"""
         end = f"%/{escaped(path.lstrip('/'))}"
+        sql = f"""SELECT session.id, touch.message, name.text FROM {_TABLES}
+            WHERE (name.text = ? OR {like_sql("name.text", end)}) AND {condition.sql}
+            ORDER BY session.ended DESC NULLS LAST, session.id, touch.message DESC, name.text LIMIT ? OFFSET ?"""
         return [FileTouch(*row) for row in self._database.rows(sql, path, end, *condition.values, limit, offset)]
 
     def count_of(self, session: int) -> int:

@@ -399,7 +399,7 @@ def _insertion(table: str, columns: str, sparse: str) -> str:
 
 def _connect(location: str) -> sqlite3.Connection:
     """Open a path or a URI."""
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         location,
         uri=location.startswith("file:"),
         isolation_level=None,
@@ -407,6 +407,18 @@ def _connect(location: str) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
+    connection.create_function("translate", 3, _translated, deterministic=True)
+    return connection
+
+
+def _translated(text: str | None, letters: str, others: str) -> str | None:
+    """The function `translate` of PostgreSQL, for strings of the same length: replace each letter by another one."""
+    return None if text is None else text.translate(_table(letters, others))
+
+
+@lru_cache(maxsize=16)
+def _table(letters: str, others: str) -> dict[int, int]:
+    return str.maketrans(letters, others)
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:

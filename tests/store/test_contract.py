@@ -653,6 +653,10 @@ def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         write()
     with first.exclusive(), pytest.raises(UnspoolError, match="locked by another program"):
         synced(second, tmp_path)
+    # However long it waited, and whether it waited at all.
+    with first.exclusive(), pytest.raises(UnspoolError) as raised, second.exclusive(patience=0.0):
+        raise AssertionError("it is locked")
+    assert str(raised.value) == f"{tmp_path / 'store.db'} is locked by another program; try again"
     first.close()
     second.close()
 

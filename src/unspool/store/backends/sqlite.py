@@ -494,7 +494,7 @@ def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError):
         return RejectedValueError(f"{path} does not accept a value: {text}")
     if "locked" in text or "busy" in text:
-        return BusyError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
+        return BusyError(f"{path} is locked by another program; try again")
     if "disk is full" in text or "disk I/O" in text:
         return UnspoolError(f"{path} cannot be written: {text}; free some disk space and try again, nothing is lost")
     if "readonly" in text or "unable to open" in text or path.is_dir():

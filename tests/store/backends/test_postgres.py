@@ -303,7 +303,7 @@ def test_a_wrong_password_and_no_rights(postgres_address: str) -> None:
     assert "rejected the login" in _opened(guarded)
     assert "rejected the login" in _opened(postgres_address.replace("postgres@", "nobody-known@"))
     assert "does not allow this" in _opened(guarded.replace(SECRET_IN_ADDRESS, "right"))
-    assert "no such database" in _opened(postgres_address.replace("/test-", "/missing-"))
+    assert "does not exist" in _opened(postgres_address.replace("/test-", "/missing-"))
 
 
 def test_a_server_that_is_too_old(postgres_address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,12 +84,6 @@ class Inputs:
         multiply(self.newest, self.folder / name, copies, length)
         return self.folder / name
 
-    def drop(self, name: str) -> None:
-        """Delete an input that no other benchmark needs."""
-        if name in self.__dict__:
-            path: Path = self.__dict__.pop(name)
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
 
 def size_of(home: Path) -> int:
     """Return the total size of all files below a folder."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import httpx
 
@@ -40,9 +41,13 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
     path = folder / "home" / ".claude" / "projects" / "-home-dev-demo" / f"{_SESSION}.jsonl"
     path.parent.mkdir(parents=True)
     write(path, _LINES)
+    with mock.patch.dict(os.environ, {"HOME": str(folder / "home"), "UNSPOOL_DATA": str(folder / "data")}):
+        yield from _measures(path)
+    shutil.rmtree(folder)
+
+
+def _measures(path: Path) -> Iterator[Measure]:
     size = path.stat().st_size
-    environ = {"HOME": str(folder / "home"), "UNSPOOL_DATA": str(folder / "data")}
-    os.environ.update(environ)
     name = f"a session of {size / 1e9:.2f} GB, {_LINES:,} lines"
     start = time.perf_counter()
     peak = memory.peak_of([*_UNSPOOL, "sync"])
@@ -66,7 +71,6 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
     peak = memory.peak_of([*_UNSPOOL, "export", "--format", "stream", str(path)])
     yield Measure("  export --format stream", time.perf_counter() - start, " s")
     yield Measure("  its memory", peak / 1e6, " MB", 200)
-    shutil.rmtree(folder)
 
 
 def write(path: Path, lines: int) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import inspect as types
@@ -25,6 +26,7 @@ import unspool.model
 from unspool.api import stream
 from unspool.core.errors import NotFoundError
 from unspool.core.stream import SessionLine
+from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, texts
 
 SCHEMA = Path(__file__).parent.parent / "docs" / "schema" / "unspool-1.schema.json"
@@ -201,6 +203,22 @@ def test_sessions_are_read_again_each_time(tmp_path: Path) -> None:
     log.turn("two", "2")
     log.write(tmp_path)
     assert texts(unspool.load(ref)) == texts(unspool.load(path)) == ["one", "1", "two", "2"]
+
+
+def test_threads_may_expire_the_same_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find it, and the other one is faster."""
+
+    class Shared(dict[Any, Any]):
+        def items(self) -> Any:
+            found = list(super().items())
+            self.clear()
+            return found
+
+    unused = unspool.api._CachedLibrary(Library.of_nothing(None), float("-inf"), float("-inf"))
+    monkeypatch.setattr(unspool.api, "_cached", Shared({(tmp_path / "old", None): unused}))
+    log = CodexLog()
+    log.turn("one", "1")
+    assert texts(unspool.load(log.write(tmp_path))) == ["one", "1"]
 
 
 def test_samples_hold_every_agent() -> None:

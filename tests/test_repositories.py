@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from unspool import repositories
 from unspool.repositories import repositories_of, repository_of
 
 
@@ -54,3 +56,28 @@ def test_the_git_file_of_a_worktree_is_read(tmp_path: Path) -> None:
 def test_a_git_file_that_says_nothing_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".git").write_bytes(content)
     assert repository_of(str(tmp_path), ()) == str(tmp_path)
+
+
+def test_a_worktree_may_come_and_go(tmp_path: Path) -> None:
+    """A server that runs for weeks sees what is there now."""
+    tree, file = str(tmp_path), tmp_path / ".git"
+    assert repository_of(tree, ()) == tree
+    for repository in ("/home/dev/demo", "/home/dev/other"):
+        file.write_text(f"gitdir: {repository}/.git/worktrees/pier\n")
+        assert repository_of(tree, ()) == repository
+    file.unlink()
+    assert repository_of(tree, ()) == tree
+
+
+def test_an_unchanged_git_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").write_text("gitdir: /home/dev/demo/.git/worktrees/pier\n")
+    opened: list[str] = []
+
+    def count(name: str, **options: Any) -> Any:
+        opened.append(name)
+        return open(name, **options)
+
+    monkeypatch.setattr(repositories, "open", count, raising=False)
+    for _ in range(3):
+        assert repository_of(str(tmp_path), ()) == "/home/dev/demo"
+    assert opened == [str(tmp_path / ".git")]

@@ -151,7 +151,8 @@ def _library_at(folder: Path, evidence: Evidence | None) -> Library:
     now = time.monotonic()
     for known, cached in list(_cached.items()):
         if now - cached.used_at > _UNUSED_SECONDS or now - cached.created_at > _OLD_SECONDS:
-            del _cached[known]
+            # Another thread may have removed it already.
+            _cached.pop(known, None)
     key = folder, evidence
     found = _cached.get(key)
     if found is None:

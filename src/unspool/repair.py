@@ -108,9 +108,11 @@ class _Copy:
         clean = self._strategy.clean(source.name, source.absolute().parent.parts, data)
         if clean is None:
             raise UnspoolError(f"cannot repair {source}: too little of it is intact")
-        self.paths.append(clean.place)
+        # Files from outside the agent's folder may get the same path, because all of them name the session.
+        place = clean.place if clean.place not in self.paths else clean.place.with_name(source.name)
+        self.paths.append(place)
         self.changes.update(clean.changes)
-        path = self._path(clean.place)
+        path = self._path(place)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(clean.data)
 
@@ -172,9 +174,14 @@ def _write(path: Path, data: bytes, replace: bool) -> int:
         raise UnspoolError(f"{path} already exists; choose another target with --to")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
     except OSError as error:
         raise UnspoolError(f"cannot write {path}: {error.strerror}") from error
     return len(data)

@@ -48,7 +48,6 @@ def repository_of(path: str, known: Collection[str]) -> str:
     return path
 
 
-@lru_cache(maxsize=4096)
 def _recorded_repository(path: str) -> str | None:
     """Return the repository that a worktree's `.git` file names; None if it is not a worktree on this machine."""
     if not os.path.isabs(path) or path.startswith(("//", "\\\\")) or "\0" in path:
@@ -59,8 +58,13 @@ def _recorded_repository(path: str) -> str | None:
         # In a repository, `.git` is a folder. The path comes from a log, and may refer to anything.
         if not stat.S_ISREG(state.st_mode) or state.st_size > _LONGEST:
             return None
-        with open(name, encoding="utf-8") as file:
-            found = _GIT_FOLDER.fullmatch(file.read(_LONGEST))
+        return _repository_in(name, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
     except (OSError, ValueError):
         return None
+
+
+@lru_cache(maxsize=4096)
+def _repository_in(name: str, *state: int) -> str | None:  # noqa: ARG001 - a file in another state is read again
+    with open(name, encoding="utf-8") as file:
+        found = _GIT_FOLDER.fullmatch(file.read(_LONGEST))
     return found["repository"] if found else None

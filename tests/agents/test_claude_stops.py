@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from unspool.core.model import ToolResult
 from unspool.testing import ClaudeLog, call
 
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
@@ -113,3 +114,32 @@ def test_errors_of_tools_that_were_stopped(tmp_path: Path, text: str) -> None:
     log.model("it failed")
     session = log.load(tmp_path)
     assert ([error.text for error in session.errors], session.interruptions) == ([text], [])
+
+
+def several(log: ClaudeLog, *given: tuple[str, dict[str, Any]], **fields: Any) -> None:
+    """Add a record with several results, each with its own details."""
+    blocks = [{"type": "tool_result", "tool_use_id": id, "content": "done", "toolUseResult": own} for id, own in given]
+    log.user(blocks, **fields)
+
+
+@pytest.mark.parametrize("stopped", ["one", "two"])
+def test_one_of_several_results_in_a_record_was_stopped(tmp_path: Path, stopped: str) -> None:
+    """Each result has its own details, which say nothing about the others."""
+    log = ClaudeLog()
+    log.user("go")
+    log.model(call("one", command="make"), call("two", command="ls"))
+    several(log, *((id, {"stdout": "", "interrupted": id == stopped}) for id in ("one", "two")))
+    session = log.load(tmp_path)
+    outcomes = {block.call_id: block.outcome for block in session.messages[-1].blocks if isinstance(block, ToolResult)}
+    assert outcomes == {id: "interrupted" if id == stopped else "ok" for id in ("one", "two")}
+
+
+def test_the_results_of_two_sub_agents_in_a_record(tmp_path: Path) -> None:
+    """Each names its own sub-agent, also if the record has details of its own."""
+    log = ClaudeLog()
+    log.user("go")
+    log.model(call("one", "Task", prompt="look"), call("two", "Task", prompt="see"))
+    details = {"one": {"agentId": "a1", "status": "completed"}, "two": {"agentId": "b2", "status": "completed"}}
+    several(log, *details.items(), toolUseResult={"agentId": "c3", "status": "completed"})
+    session = log.load(tmp_path)
+    assert {agent.tool_use_id: agent.agent_id for agent in session.subagents} == {"one": "a1", "two": "b2"}

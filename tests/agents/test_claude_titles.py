@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from unspool.agents.claude.first_prompt import title_in
+from unspool.agents.claude.heads import read_head
 from unspool.library import Library
 from unspool.testing import ClaudeLog
 
@@ -91,6 +93,20 @@ def test_a_summary_counts_for_the_session_it_refers_to(tmp_path: Path) -> None:
     _record(log, "summary", summary="Another session", leafUuid=log.id("elsewhere"))
     log.line("attachment", None, attachment={"type": "skill_listing", "content": _NOISE})
     assert _title(log, tmp_path) == "A greeting"
+
+
+def test_many_summaries_in_other_files(tmp_path: Path) -> None:
+    """The file is searched once, not once for each of them, which would take minutes."""
+    log = ClaudeLog(version="2.0.76")
+    log.user("hello", "hello")
+    for _ in range(40):
+        log.line("attachment", None, attachment={"type": "skill_listing", "content": _NOISE})
+    path = log.write(tmp_path)
+    head = read_head(path)
+    assert head is not None
+    summaries = {f"{number:08}-ce03-5907-8627-ecd96b6ce945": "Another session" for number in range(100_000)}
+    assert title_in(head, [path], {log.id("hello"): "A greeting"} | summaries) == "A greeting"
+    assert title_in(head, [path], summaries) == "hello"
 
 
 def test_a_subagent_has_its_task_as_title(tmp_path: Path) -> None:

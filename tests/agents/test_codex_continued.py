@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,46 @@ def test_going_back_in_a_second_file(tmp_path: Path) -> None:
     assert rollback.evidence == "revert"
     assert texts(session, rollback.dropped_message_indices) == ["two", "second"]
     assert texts(session, session.active_path()) == ["one", "first", "three", "third"]
+
+
+def continuing(log: CodexLog, other: CodexLog, end: int) -> None:
+    """Let a thread begin with the lines of another one before an ordinal, and number its own lines from there."""
+    records = [json.loads(line) | {"ordinal": end + number} for number, line in enumerate(log.lines)]
+    records[0]["payload"]["history_base"] = {"thread_id": other.thread, "end_ordinal_exclusive": end}
+    log.lines = [json.dumps(record).encode() for record in records]
+
+
+@pytest.mark.parametrize("bases", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}])
+def test_threads_that_continue_each_other(tmp_path: Path, bases: dict[str, str]) -> None:
+    """No thread begins with itself: each has its own lines once, and the other sessions are read as ever."""
+    logs = {name: CodexLog(name, "0.166.0") for name in ("a", "b", "c", "other")}
+    for name, log in logs.items():
+        log.turn(f"prompt {name}", f"answer {name}")
+        if name in bases:
+            continuing(log, logs[bases[name]], 100)
+        log.write(tmp_path)
+    found = sessions(tmp_path)
+    for name, log in logs.items():
+        session = found[log.thread]
+        own = [message for message in session.messages if not message.inherited]
+        assert texts(session, own) == [f"prompt {name}", f"answer {name}"]
+        assert texts(session).count(f"prompt {name}") == 1
+    library = Library(tmp_path)
+    assert all(library.peek(ref).title for ref in library.refs())
+
+
+def test_a_long_chain_of_forks(tmp_path: Path) -> None:
+    """A fork may continue a fork, and so on: the depth has no limit."""
+    logs = [CodexLog(f"thread {number}", "0.166.0") for number in range(sys.getrecursionlimit() + 10)]
+    for number, log in enumerate(logs):
+        user(log, f"prompt {number}")
+        if number:
+            continuing(log, logs[number - 1], 2 * number)
+        log.write(tmp_path)
+    library = Library(tmp_path)
+    last = library.find(logs[-1].thread)
+    assert library.peek(last).title == "prompt 0"
+    assert texts(library.load(last)) == [f"prompt {number}" for number in range(len(logs))]
 
 
 def test_a_message_that_cuts_an_answer_off(tmp_path: Path) -> None:

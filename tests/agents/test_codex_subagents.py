@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from unspool.agents import AGENTS
 from unspool.core.session import Session
 from unspool.library import Library
 from unspool.testing import CodexLog, texts
+
+from ..work import lines_per_pair
 
 PARENT = "01a1e48f-9b51-7973-a314-273d698da5d4"
 CHILD = "01a1e48f-a942-7592-86d9-412fcc6abdfe"
@@ -160,3 +163,21 @@ def test_the_list_has_the_task_of_a_forked_subagent(tmp_path: Path) -> None:
     library = Library(tmp_path)
     (ref,) = library.refs()
     assert library.peek(ref).title == TASK
+
+
+def test_finding_reviews_takes_no_work_for_pairs_of_threads(tmp_path: Path) -> None:
+    """The threads of all reviews are looked up once, not once for each thread."""
+
+    def work(count: int) -> None:
+        source = AGENTS["codex"].open(tmp_path / str(count) / ".codex")
+        for ref in list(source.refs()):
+            source.fingerprint(ref)
+
+    for count in (20, 40, 60):
+        for number in range(count):
+            is_review = number % 2 == 1
+            log = thread(CodexLog(f"thread {number}").thread, source={"subagent": "review"} if is_review else "cli")
+            user(log, f"prompt {number}")
+            log.write(tmp_path / str(count))
+        work(count)
+    assert lines_per_pair(work, 20) < 0.25

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from unspool.agents import AGENTS
 from unspool.core import model as m
+from unspool.core.explain import Explainer
 from unspool.core.stream import collect
 from unspool.library import Library
 
@@ -108,3 +110,17 @@ def test_another_document_is_no_clear_by_itself(tmp_path: Path) -> None:
     write_documents(tmp_path / "compression", [*first, note], turn("c", 1, 7100))
     for name in ("copy", "growth", "compression"):
         assert clears(tmp_path / name) == []
+
+
+def test_inferred_clears_and_interruptions_have_rules(tmp_path: Path) -> None:
+    """The page that explains a message says why."""
+    write_documents(tmp_path / "clear", turn("a", 0, 7000) + turn("b", 0, 90_000), turn("c", 1, 7100))
+    note = {"id": "n", "timestamp": "2026-03-01T09:00:03.000Z", "type": "error", "content": '{"code": 503}'}
+    write_documents(tmp_path / "error", [*turn("a", 0, 7000), note])
+    for name, about in (("clear", "clear"), ("error", "interruption")):
+        library = Library(tmp_path / name)
+        session = library.load(next(library.refs()))
+        explainer = Explainer(session, session.messages.__getitem__, AGENTS["gemini"].rules)
+        facts = [fact for index in range(len(session)) for fact in explainer.explain(index).facts]
+        assert about in [fact.about for fact in facts]
+        assert [fact for fact in facts if fact.rule is None] == []

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from unspool.agents import AGENTS, finish
+from unspool.core.builder import SessionBuilder
 from unspool.library import Library
 from unspool.testing import GeminiLog, texts, write_file
+
+from ..work import lines_per_pair
 
 LONG = "word " * 40_000
 PROMPT = "Where is the parser?"
@@ -124,3 +129,116 @@ def test_a_document_shows_nothing_of_a_rewind(tmp_path: Path) -> None:
     library = Library(path)
     session = library.load(library.ref_of(path))
     assert (session.rollbacks, session.branches, session.interruptions) == ([], [], [])
+
+
+# --- what is around a session ---
+
+
+def session_at(home: Path, number: int, project: str = "demo") -> str:
+    """Write a session that starts and ends in a minute of its own, and return its id."""
+    log = GeminiLog(f"session {number}")
+    hour = f"2026-03-{1 + number // 600:02}T{number // 60 % 10 + 10:02}:{number % 60:02}"
+    log.lines = []
+    log.record({"sessionId": log.session, "projectHash": "ab" * 32, "startTime": f"{hour}:00Z", "kind": "main"})
+    log.record({"id": "u", "timestamp": f"{hour}:10Z", "type": "user", "content": f"prompt {number}"})
+    write_file(home / ".gemini" / "tmp" / project / "chats" / f"session-{number:05}.jsonl", log.data)
+    return log.session
+
+
+def entry(session: str, text: str, at: str) -> dict[str, Any]:
+    return {"sessionId": session, "messageId": 0, "type": "user", "message": text, "timestamp": at}
+
+
+def prompt_log(home: Path, *entries: dict[str, Any], project: str = "demo") -> None:
+    write_file(home / ".gemini" / "tmp" / project / "logs.json", json.dumps(entries).encode())
+
+
+def fingerprint(home: Path) -> str:
+    """The fingerprint of the first session."""
+    source = AGENTS["gemini"].open(home / ".gemini")
+    return source.fingerprint(next(iter(source.refs())))
+
+
+def test_prompts_that_make_a_difference_to_a_session(tmp_path: Path) -> None:
+    """Those of its project, up to its end: any other would have it read again for nothing."""
+    session = session_at(tmp_path, 0)
+    own = entry(session, "prompt 0", "2026-03-01T10:00:05Z")
+    prompt_log(tmp_path, own)
+    before = fingerprint(tmp_path)
+    prompt_log(tmp_path, own, entry("later", "something else", "2026-03-01T11:00:00Z"))
+    assert fingerprint(tmp_path) == before
+    prompt_log(tmp_path, entry("other", "something else", "2026-03-01T10:00:01Z"), project="other")
+    assert fingerprint(tmp_path) == before
+    prompt_log(tmp_path, own, entry(session, "more", "2026-03-01T10:00:08Z"))
+    changed = fingerprint(tmp_path)
+    assert changed != before
+    prompt_log(tmp_path, own, entry(session, "more", "2026-03-01T10:00:08Z"), {"message": "without a time"})
+    assert fingerprint(tmp_path) not in (before, changed)
+
+
+def test_the_session_after_a_clear(tmp_path: Path) -> None:
+    """It is the next one that begins, of those that the prompt log does not name."""
+    first, named, second, third = (session_at(tmp_path, number) for number in range(4))
+    prompts = [(first, "prompt 0", "10:00:05"), (first, "/clear", "10:00:30"), (named, "prompt 1", "10:01:05")]
+    prompts.append((first, "/clear", "10:02:30"))
+    prompt_log(tmp_path, *(entry(id, text, f"2026-03-01T{at}Z") for id, text, at in prompts))
+    library = Library(tmp_path)
+    found = {ref.id: library.load(ref) for ref in library.refs()}
+    assert [clear.next_session for clear in found[first].context_clears] == [second]
+    assert [clear.next_session for clear in found[second].context_clears] == [third]
+    origins = [(found[id].info.origin.kind, found[id].info.origin.session) for id in (first, named, second, third)]
+    assert origins == [("new", None), ("new", None), ("clear", first), ("clear", second)]
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00-05:00", "9999-12-31T23:59:59.999Z"])
+def test_a_clear_at_the_edge_of_the_calendar(tmp_path: Path, at: str) -> None:
+    """A time that cannot be right must not hide the sessions."""
+    ids = [session_at(tmp_path, number) for number in range(2)]
+    prompt_log(tmp_path, entry(ids[0], "/clear", at))
+    library = Library(tmp_path)
+    assert [library.load(ref).id for ref in library.refs()] == ids
+    assert fingerprint(tmp_path)
+
+
+def _sessions(home: Path, count: int) -> None:
+    """Sessions in a terminal, each with a prompt in the log."""
+    ids = [session_at(home, number) for number in range(count)]
+    times = [f"2026-03-01T10:{number % 60:02}:05Z" for number in range(count)]
+    prompt_log(home, *(entry(id, f"prompt {n}", at) for n, (id, at) in enumerate(zip(ids, times, strict=True))))
+
+
+def _clears(home: Path, count: int) -> None:
+    """Sessions that the log does not name, but the clears before them."""
+    ids = [session_at(home, number) for number in range(count)]
+    texts = [("/clear", f"2026-03-01T10:{number % 60:02}:30Z") for number in range(count)]
+    prompt_log(home, *(entry(ids[0], text, at) for text, at in texts))
+
+
+def _subagents(home: Path, count: int) -> None:
+    """One session with many sub-agents, each of which the session names."""
+    parent = session_at(home, 0)
+    log = GeminiLog("session 0")
+    log.user("u", "prompt 0")
+    for number in range(count):
+        child = GeminiLog(f"child {number}")
+        child.user("u", "look")
+        write_file(home / CHATS / parent / f"{number:05}.jsonl", child.data)
+        log.model(f"g{number}", "", [{"id": f"c{number}", "name": "codebase_investigator", "agentId": child.session}])
+    log.write(home)
+
+
+@pytest.mark.parametrize("write", [_sessions, _clears, _subagents])
+def test_work_does_not_grow_with_pairs(tmp_path: Path, write: Callable[[Path, int], None]) -> None:
+    """Each session takes the same work, however many others there are."""
+
+    def read_all(count: int) -> None:
+        source = AGENTS["gemini"].open(tmp_path / str(count) / ".gemini")
+        for ref in list(source.refs()):
+            source.fingerprint(ref)
+            finish(source.read(ref, lambda id, kind: SessionBuilder("gemini", id, kind)))
+
+    for count in (20, 40, 60):
+        write(tmp_path / str(count), count)
+        # The first time, more lines run, because some results are kept.
+        read_all(count)
+    assert lines_per_pair(read_all, 20) < 0.25

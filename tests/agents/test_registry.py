@@ -7,7 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -157,3 +161,67 @@ def test_a_registry_of_its_own_knows_what_it_was_given() -> None:
     registry = AgentRegistry((AcmeAgent(),))
     assert isinstance(registry["acme"].open(Path("/nowhere")), AcmeSource)
     assert (list(registry)[:1], dict(registry.failures)) == (["acme"], {})
+
+
+class _Point:
+    """An entry point whose package is imported until the test lets it continue."""
+
+    name = value = "acme"
+    dist = None
+
+    def __init__(self, registry: AgentRegistry) -> None:
+        self._registry = registry
+        self.is_loading, self.may_end = threading.Event(), threading.Event()
+        self.seen: list[str] = []
+
+    def load(self) -> type[Agent]:
+        self.seen = list(self._registry)
+        self.is_loading.set()
+        assert self.may_end.wait(60)
+        return AcmeAgent
+
+
+class _WatchedLock:
+    """A lock that shows that a thread is about to wait for it."""
+
+    def __init__(self, lock: AbstractContextManager[bool]) -> None:
+        self._lock = lock
+        self.is_wanted = threading.Event()
+
+    def __enter__(self) -> bool:
+        self.is_wanted.set()
+        return self._lock.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._lock.__exit__(*error)
+
+
+def test_a_second_thread_waits_for_the_agents_of_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not take a table without them for the whole one; only a package that is being imported sees that."""
+    registry = AgentRegistry((AGENTS["claude"],))
+    point = _Point(registry)
+    monkeypatch.setattr("unspool.agents.registry.entry_points_in", lambda _: [point])
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: list(registry))
+        assert point.is_loading.wait(60)
+        lock = _WatchedLock(registry._lock)
+        monkeypatch.setattr(registry, "_lock", lock)
+        second = threads.submit(lambda: list(registry))
+        second.add_done_callback(lambda _: lock.is_wanted.set())
+        assert lock.is_wanted.wait(60)
+        point.may_end.set()
+        assert (first.result(60), second.result(60)) == (["claude", "acme"], ["claude", "acme"])
+    assert point.seen == ["claude"]
+
+
+def test_agents_that_are_added_while_others_are_listed() -> None:
+    """Whoever goes through the table sees it as it was."""
+    registry = AgentRegistry((AGENTS["claude"], AGENTS["codex"]))
+    names = iter(registry)
+    assert next(names) == "claude"
+    registry.register(AcmeAgent())
+    assert list(names) == ["codex"]
+    names = iter(registry)
+    registry.unregister("acme")
+    assert list(names) == ["claude", "codex", "acme"]
+    assert list(registry) == ["claude", "codex"]

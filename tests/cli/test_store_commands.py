@@ -224,6 +224,28 @@ def test_push_copies_everything(home: Path, tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.usefixtures("home")
+def test_sessions_of_other_machines_have_no_command_that_resumes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their files are not here."""
+    team = str(tmp_path / "team.db")
+    output(capsys, "push", team)
+
+    def resumes() -> list[bool]:
+        found = []
+        for query in (["frozen dataclass"], ["--regex", "frozen dataclass"]):
+            lines = output(capsys, "search", "--json", "--store", team, "--no-sync", *query).splitlines()
+            found += [json.loads(line)["resume"] is not None for line in lines]
+        return found
+
+    assert any(resumes())
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path / "another"))
+    found = resumes()
+    assert found
+    assert not any(found)
+
+
+@pytest.mark.usefixtures("home")
 def test_a_data_directory_that_cannot_be_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import unspool
 from unspool.cli.main import main
+from unspool.core.context_check import _Check
 from unspool.core.stream import collect
 from unspool.library import Library
 from unspool.testing import ClaudeLog, call
@@ -76,6 +77,26 @@ def test_a_compaction_that_removed_nothing_raises_a_doubt(tmp_path: Path) -> Non
     log.user("Summary of the conversation", "summary", isCompactSummary=True)
     add_turns(log, "b", used)
     assert doubts(log, tmp_path) == [TURNS * 4 + 3]
+
+
+def test_every_compaction_is_checked_against_its_own_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not against all of the session before it, or the work would grow with the square of its length."""
+    log, used, steps = ClaudeLog(), 0, []
+    for number in range(20):
+        used = add_turns(log, f"a{number}", used)
+        log.boundary(f"boundary {number}", trigger="auto", preTokens=50_000)
+        log.user("Summary of the conversation", f"summary {number}", isCompactSummary=True)
+    request_before = _Check.request_before
+
+    def counted(check: _Check, index: int) -> int:
+        steps.append(index)
+        return request_before(check, index)
+
+    monkeypatch.setattr(_Check, "request_before", counted)
+    session = unspool.load(log.write(tmp_path))
+    assert {problem.reason for problem in session.problems} == {"context-doubt"}
+    # Each response is compared, measured and added up once.
+    assert 0 < len(steps) < 4 * len(list(session.replies()))
 
 
 def test_the_tokens_of_another_model_are_not_compared(tmp_path: Path) -> None:

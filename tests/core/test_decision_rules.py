@@ -65,6 +65,40 @@ def test_a_rule_names_no_more_than_one_program(command: str, prefix: tuple[str, 
     assert command_prefix(command) == prefix
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "python3.12", "python3.13t", "Python.exe", "pythonw", "./python3", "pypy3.10", "ipython3", "node20", "nodejs",
+        "perl5.36", "ruby3.2", "php8.2", "lua5.4", "tclsh8.6", "Rscript", "tsx", "ts-node", "bunx", "uvx", "npx",
+        "pwsh", "bash-5.2", "gawk", "env", "sudo", "xargs", "time", "timeout", "nice", "stdbuf", "parallel",
+        "uv run python3", "uv run node20", "npm run tsx", "poetry run sudo", "yarn node", "pnpm tsx", "bun node20",
+        "python3.12 -m pdb", "python -m cProfile", "python -m coverage run", "python -m pip", "uv run coverage run",
+        "uv tool run", "docker compose exec", "pipx run", "npm create", "pip3", "docker-compose run",
+    ],
+)  # fmt: skip
+def test_no_rule_is_suggested_for_programs_that_run_anything(program: str) -> None:
+    assert command_prefix(f"{program} x.py") is None
+
+
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [
+        ("python3.12 -m pytest -x", ("python3.12", "-m", "pytest")),
+        ("python3 -m pip install x", ("python3", "-m", "pip", "install")),
+        ("pip3.12 install x", ("pip3.12", "install")),
+        ("npm run test:unit", ("npm", "run", "test:unit")),
+        ("uv run git status", ("uv", "run", "git", "status")),
+        ("yarn start", ("yarn", "start")),
+        ("pnpm install", ("pnpm", "install")),
+        ("./install.sh", ("./install.sh",)),
+        ("base64 x", ("base64",)),
+        ("7z l x.zip", ("7z",)),
+    ],
+)
+def test_a_version_in_a_name_changes_nothing_else(command: str, prefix: tuple[str, ...]) -> None:
+    assert command_prefix(command) == prefix
+
+
 def test_what_was_always_allowed_is_suggested_with_the_rule_of_its_agent() -> None:
     decisions = [decision(f"pytest tests/{n}", agent=name) for n in range(MIN_ALLOWED) for name in ("claude", "codex")]
     found = {one.agent: one for one in suggestions(decisions)}

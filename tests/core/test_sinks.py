@@ -157,3 +157,24 @@ def test_usage_moves_to_the_last_message_of_a_response() -> None:
         builder.add_reply([m.Text("part")], source(index), f"m{index}", index - 1, None, "model", "r1", usage)
     assert [message.usage for message in builder.messages] == [None, None, m.Usage(input=5, output=2)]
     assert builder.replies.usage == m.Usage(input=5, output=2)
+
+
+def test_an_empty_id_is_not_that_of_a_message_without_one() -> None:
+    """Its parent is missing, whatever is kept of the messages."""
+    for sink in (KeepMessages(), DropMessages()):
+        builder = build(sink)
+        builder.add("user", "human", [m.Text("no id")], source(0), None, NONE, START)
+        builder.add("user", "human", [m.Text("next")], source(1), "m1", 0, START)
+        builder.add("user", "human", [m.Text("lost")], source(2), "m2", NONE, START)
+        builder.columns.wait_for_parent(2, "", source(2))
+        builder.settle()
+        assert [problem.reason for problem in builder.events.problems] == ["missing-parent"]
+        assert list(builder.columns.parents) == [NONE, 0, 1]
+
+
+def test_a_message_with_an_empty_id_is_found() -> None:
+    for sink in (KeepMessages(), DropMessages()):
+        builder = build(sink)
+        builder.add("user", "human", [m.Text("no id")], source(0), None, NONE, START)
+        builder.add("user", "human", [m.Text("empty id")], source(1), "", NONE, START)
+        assert sink.find_ids({"", "other"}) == {"": [1]}

@@ -119,13 +119,31 @@ def test_events_keep_their_messages(tmp_path: Path) -> None:
     (boundary,) = active.compaction.boundaries
     assert (boundary.after_message_index, boundary.message_index, boundary.summary_message_index) == (end - 1, end, end)
     assert (boundary.replaced_message_indices, boundary.preserved_message_indices) == ([0, end], [end])
-    assert [clear.after_message_index for clear in active.context_clears] == [None, end]
+    assert [clear.after_message_index for clear in active.context_clears] == [first - 1, end]
     (stop,) = active.interruptions
     assert (stop.message_index, stop.interrupted_message_index) == (end, end)
     (resume,) = active.resumes
     assert (resume.message_index, resume.lost_message_indices) == (end, [end])
     assert [event.message_index for event in active.rejections] == [end]
     assert [event.message_index for event in active.subagents] == [end]
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_contexts_are_those_of_the_record(tmp_path: Path, after: int) -> None:
+    """Also if the context was cleared on a branch that the view leaves out."""
+    whole = branched().load(tmp_path)
+    whole.context_clears.append(m.ContextClear(after_message_index=after, evidence="history", confidence=1.0))
+    active = View(whole, [message.index for message in whole.messages if message.branch], "active").whole()
+    for message, same in zip(whole.active_path(), active.messages, strict=True):
+        before = texts(whole, whole.context_at(message.index).message_indices)
+        assert texts(active, active.context_at(same.index).message_indices) == before
+
+
+def test_a_clear_before_all_messages_of_a_view_has_no_message(tmp_path: Path) -> None:
+    whole = branched().load(tmp_path)
+    whole.context_clears.append(m.ContextClear(after_message_index=1, evidence="history", confidence=1.0))
+    (clear,) = View(whole, [0, 1], "active").whole().context_clears
+    assert clear.after_message_index is None
 
 
 def test_all_is_the_record_itself(tmp_path: Path) -> None:

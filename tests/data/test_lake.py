@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 
 import unspool
 from unspool.cli.main import main
-from unspool.core.errors import UnspoolError, UsageError
+from unspool.core.errors import BusyError, UnspoolError, UsageError
 from unspool.data.lake import Lake, LakeReport
 from unspool.data.parquet import ParquetFolder
 from unspool.data.schema import TABLES, arrow_schema
@@ -117,6 +121,161 @@ def test_an_interrupted_sync(tmp_path: Path, store: Store, monkeypatch: pytest.M
         assert contents(lake) == empty
     lake.sync(store)
     assert contents(lake) == expected_of(store)
+
+
+def write_session(home: Path, name: str, prompts: int = 1) -> None:
+    """A session with as many messages."""
+    log = ClaudeLog(name)
+    for number in range(prompts):
+        log.user(f"prompt {number}", name=f"{name} {number}")
+    log.write(home)
+
+
+def after_append(monkeypatch: pytest.MonkeyPatch, table: str, action: Callable[[], object]) -> None:
+    """Do something once, when a sync has written to a table."""
+    write = Lake._append
+
+    def append(self: Lake, name: str, rows: pa.Table) -> None:
+        write(self, name, rows)
+        if name == table:
+            monkeypatch.setattr(Lake, "_append", write)
+            action()
+
+    monkeypatch.setattr(Lake, "_append", append)
+
+
+@pytest.mark.parametrize("table", ["sessions", "messages", "fingerprints", "snapshots"])
+def test_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """Whenever the second one comes, no row is lost or written twice. The first one fails unless it was done."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    lake = Lake(str(tmp_path / "lake"))
+    lake._prepare()
+    write_session(home, "first", 3)
+    synced(store, home)
+    after_append(monkeypatch, table, lambda: Lake(lake.location).sync(store))
+    is_busy = pytest.raises(BusyError, match="another process has written to the lake")
+    with is_busy if table != "snapshots" else nullcontext():
+        lake.sync(store)
+    assert contents(lake) == expected_of(store)
+    write_session(home, "second")
+    synced(store, home)
+    assert lake.sync(store)[:4] == (1, 0, 0, 1)
+    assert contents(lake) == expected_of(store)
+    store.close()
+
+
+def test_a_writer_whose_tables_were_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot publish what is no longer there."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    lake = Lake(str(tmp_path / "lake"))
+    write_session(home, "first", 3)
+    synced(store, home)
+    lake._prepare()
+    after_append(monkeypatch, "messages", lambda: Lake(lake.location)._prepare())
+    lake.sync(store)
+    assert contents(lake) == expected_of(store)
+    store.close()
+
+
+def test_a_session_that_changes_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next sync writes it again."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    lake = Lake(str(tmp_path / "lake"))
+    write_session(home, "first", 1)
+    synced(store, home)
+
+    def grow() -> None:
+        write_session(home, "first", 2)
+        synced(store, home)
+
+    after_append(monkeypatch, "messages", grow)
+    lake.sync(store)
+    assert lake.sync(store).replaced == 1
+    assert contents(lake) == expected_of(store)
+    assert lake.sync(store).unchanged == 1
+    store.close()
+
+
+def test_a_session_that_was_damaged_in_the_store(tmp_path: Path) -> None:
+    """It is written again, because a repair restores the record that the fingerprint was made of."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    lake = Lake(str(tmp_path / "lake"))
+    write_session(home, "first", 2)
+    synced(store, home)
+    ((data,),) = store.database.rows("SELECT data FROM block")
+    store.database.rows("UPDATE block SET data = ?", b"damaged")
+    lake.sync(store)
+    assert contents(lake)["problems"]
+    store.database.rows("UPDATE block SET data = ?", data)
+    assert lake.sync(store).replaced == 1
+    assert contents(lake) == expected_of(store)
+    assert lake.sync(store).unchanged == 1
+    store.close()
+
+
+def test_many_forgotten_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions are of limited length: Delta ends the process if one is too long."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    for number in range(5):
+        write_session(home, f"session {number}")
+    synced(store, home)
+    lake = Lake(str(tmp_path / "lake"))
+    lake.sync(store)
+    with store.transaction():
+        for row in store.sessions.select():
+            store.sessions.delete(row.id)
+    monkeypatch.setattr("unspool.data.lake._REMOVED_AT_ONCE", 2)
+    conditions: list[str] = []
+    delete = DeltaTable.delete
+
+    def note(self: DeltaTable, predicate: str, **more: Any) -> object:
+        conditions.append(predicate)
+        return delete(self, predicate, **more)
+
+    monkeypatch.setattr(DeltaTable, "delete", note)
+    assert lake.sync(store).removed == 5
+    assert {len(re.findall("'[^']{36}'", condition)) for condition in conditions} == {1, 2}
+    assert not any(contents(lake).values())
+    store.close()
+
+
+def test_a_sync_lists_each_session_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many batches there are."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    for number in range(12):
+        write_session(home, f"session {number}")
+    synced(store, home)
+    monkeypatch.setattr("unspool.data.lake._BATCH_SESSIONS", 2)
+    listed: list[int] = []
+    select = store.sessions.select
+
+    def count(*given: Any, **more: Any) -> list[Any]:
+        found = select(*given, **more)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(store.sessions, "select", count)
+    assert Lake(str(tmp_path / "lake")).sync(store).added == 12
+    assert listed == [12, *[2] * 6]
+    store.close()
+
+
+def test_old_snapshots_stay_readable(tmp_path: Path) -> None:
+    """Delta removes the log of versions that are older than a month."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    lake = Lake(str(tmp_path / "lake"))
+    for number in range(2):
+        write_session(home, f"session {number}")
+        synced(store, home)
+        lake.sync(store)
+    for path in (tmp_path / "lake").glob("*/_delta_log/*"):
+        os.utime(path, (0, 0))
+    for name in TABLES:
+        table = lake._table(name)
+        table.create_checkpoint()
+        table.cleanup_metadata()
+    assert len(contents(Lake(lake.location, as_of=2))["sessions"]) == 1
+    store.close()
 
 
 def test_wrong_snapshots_and_versions(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ import unspool
 from tests.recordings import recordings
 from unspool.cli.main import main
 from unspool.data.schema import TABLES
-from unspool.data.sql import load_into, questions
+from unspool.data.sql import _reader, load_into, questions, run_on_tables
 from unspool.data.tables import tables
 
 QUESTIONS = list(questions())
@@ -56,6 +57,68 @@ def test_failing_commands(connection) -> None:  # type: ignore[no-untyped-def]
         "SELECT count(*) FROM tool_calls WHERE command IS NOT NULL AND NOT inherited AND outcome = 'error'"
     ).fetchall()
     assert found == expected
+
+
+def answer(sql: str) -> list[tuple[object, ...]]:
+    """The rows of a query on the samples."""
+    return [tuple(row.values()) for row in run_on_tables(tables(unspool.samples()), sql).read_all().to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def session_count() -> int:
+    """How many sessions the samples have."""
+    return tables(unspool.samples()).to_arrow("sessions").num_rows
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_the_command_runs_questions(question) -> None:  # type: ignore[no-untyped-def]
+    """It analyses a query before it fills the tables."""
+    run_on_tables(tables(unspool.samples()), question.sql).read_all()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM Sessions",
+        'SELECT count(*) FROM "SESSIONS"',
+        "SELECT count(*) FROM main.Sessions",
+        "WITH sessions AS (SELECT * FROM main.Sessions) SELECT count(*) FROM sessions",
+        "SELECT (WITH messages AS (SELECT * FROM SESSIONS) SELECT count(*) FROM Messages)",
+        "SELECT count(*) FROM query_table(['Sessions'])",
+        "SELECT count(*) FROM query('FROM sess' || 'ions')",
+        "SELECT count(COLUMNS('^session$')) FROM sessions",
+        "SELECT count(DISTINCT (agent, session)) FROM Sessions JOIN Messages USING (agent, session)",
+        "CREATE VIEW v AS FROM sessions; SELECT count(*) FROM v",
+        "SELECT count(*) FROM (UNPIVOT (SELECT session FROM sessions) ON session)",
+        "SELECT sum(n)::BIGINT FROM (UNPIVOT (PIVOT sessions ON agent USING count(*) GROUP BY day) "
+        "ON COLUMNS(* EXCLUDE day) INTO NAME agent VALUE n)",
+    ],
+)
+def test_a_table_that_a_query_uses_is_never_empty(session_count: int, sql: str) -> None:
+    """However the query names it, and whatever DuckDB knows about the query in advance."""
+    assert answer(sql) == [(session_count,)]
+
+
+def test_a_name_that_is_computed_is_found_or_an_error() -> None:
+    """A query whose tables are not known must not run on empty ones."""
+    with pytest.raises(unspool.UsageError, match="Table with name sessions does not exist"):
+        answer("SELECT 'messages', count(*) FROM query('FROM sess' || 'ions')")
+
+
+def test_the_result_of_older_versions_of_duckdb() -> None:
+    """The method that all versions before 2 have."""
+    rows = object()
+    assert _reader(SimpleNamespace(fetch_arrow_reader=lambda: rows)) is rows
+
+
+def test_all_tables_are_listed() -> None:
+    assert [name for (name,) in answer("SHOW TABLES")] == sorted(TABLES)
+
+
+@pytest.mark.parametrize("name", ["sql", "files", "TABLES"])
+def test_python_variables_are_not_tables(name: str) -> None:
+    with pytest.raises(unspool.UsageError, match=f"Table with name {name} does not exist"):
+        answer(f"SELECT * FROM {name}")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from unspool.ingest.archive import ArchivedOriginals
 from unspool.ingest.history import History
 from unspool.ingest.push import push_kept
 from unspool.ingest.restore import restore_session
@@ -302,3 +303,16 @@ def test_an_interrupted_restore_leaves_no_part_of_a_file(
     assert [each for each in (tmp_path / "back").rglob("*") if each.is_file()] == []
     monkeypatch.undo()
     assert [each.to.read_bytes() for each in restore_session(store, session, tmp_path / "back")] == [path.read_bytes()]
+
+
+def test_a_long_line_of_a_deleted_original(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its beginning was copied with every piece that is added, this would take minutes."""
+    path = log_of("claude").write(tmp_path)
+    log_of("claude", 1, "another").write(tmp_path)
+    synced(store, tmp_path)
+    path.unlink()
+    synced(store, tmp_path)
+    pieces = [b"a\nb", *[b"x" * 100] * 300_000, b"\n", b"c\n", b"d"]
+    monkeypatch.setattr(store.files, "chunks", lambda _: iter(pieces))
+    found = list(ArchivedOriginals(store, "claude", None).lines_of(path.stem))
+    assert found == [b"a\n", b"b" + b"x" * 30_000_000 + b"\n", b"c\n", b"d"]

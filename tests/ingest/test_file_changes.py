@@ -196,6 +196,24 @@ def test_what_is_reported_late_counts_as_reported(monkeypatch: pytest.MonkeyPatc
         files.compare_with_sync(found if number == 1 else [])
 
 
+def test_many_reports_before_a_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is forgotten before it was compared; afterwards they need no memory."""
+    monkeypatch.setattr(file_changes, "_MOST_REMEMBERED", 2)
+    files = FileChanges()
+    paths = [Path(f"/home/{name}") for name in "abcde"]
+
+    def report(*_: object, **__: object) -> Reports:
+        for changed in ([], paths[:3], paths[3:], *[[]] * 50):
+            yield {(1, str(path)) for path in changed}
+
+    monkeypatch.setattr(file_changes, "watch", report)
+    for number, _ in enumerate(files.watch({}, None)):
+        if number in (0, 2):
+            files.compare_with_sync(paths if number else [])
+        assert files.slow_reason is None
+    assert not files._reported
+
+
 def test_closed_folders_are_left_out(store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are watched."""
     asked: list[bool] = []

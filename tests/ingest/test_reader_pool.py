@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,7 @@ import pytest
 
 import unspool
 from unspool.agents import AGENTS
-from unspool.ingest import sync
+from unspool.ingest import folder_sync, sync
 from unspool.ingest.folder_sync import FolderSync
 from unspool.ingest.helper_process import can_share
 from unspool.ingest.session import SessionIngest
@@ -89,6 +94,46 @@ def test_sessions_of_a_failed_transaction_are_written_again(tmp_path: Path, monk
     store.close()
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "successes", "code"),
+    [
+        (tempfile, "TemporaryFile", 5, errno.ENOSPC),
+        (os, "pipe", 0, errno.EMFILE),
+        (os, "pipe", 1, errno.EMFILE),
+        (BaseProcess, "start", 0, errno.EAGAIN),
+        (BaseProcess, "start", 1, errno.EAGAIN),
+    ],
+)
+@pytest.mark.skipif(not can_share(), reason="needs fork and no other threads")
+def test_processes_that_cannot_be_started(
+    owner: Any, name: str, successes: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process reads everything: no log is blamed, it is tried once, and nothing is left of the attempt."""
+    monkeypatch.setattr(sync, "WORTH_IT", 0)
+    monkeypatch.setattr(folder_sync, "list_elsewhere", lambda home: home.refs())
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    real, calls = getattr(owner, name), 0
+
+    def limited(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > successes:
+            raise OSError(code, os.strerror(code))
+        return real(*args)
+
+    store = new_store(tmp_path / "sessions.db")
+    before = sorted(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, limited)
+        report = Syncer(store, unspool.samples(), may_share=True).run()
+    assert (report.failures, calls) == ({}, successes + 1)
+    assert multiprocessing.active_children() == []
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert gc.get_freeze_count() == 0
+    assert equals_fresh(store, unspool.samples())
+    store.close()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
 def test_workers_leave_signals_to_their_parent(tmp_path: Path) -> None:
     """Ctrl+C in a terminal reaches them, too: they neither exit nor print a traceback, whenever it comes."""
@@ -134,3 +179,10 @@ def test_one_process_gives_the_same_store(tmp_path: Path) -> None:
     Syncer(store, unspool.samples()).run()
     assert equals_fresh(store, unspool.samples())
     store.close()
+
+
+def test_a_system_without_forks() -> None:
+    """Windows does not even have the names."""
+    code = "from multiprocessing import context; del context.ForkProcess; import unspool.ingest.sync"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stderr, done.returncode) == ("", 0)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import struct
 import sys
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 import unspool
 from unspool.agents import AGENTS, SessionRef, SessionSource
+from unspool.ingest import session_listing
 from unspool.ingest.session_listing import list_elsewhere
 from unspool.io.faults import collect_faults, note_fault
 
@@ -58,3 +63,27 @@ def test_without_the_other_process(there: str, monkeypatch: pytest.MonkeyPatch) 
     source, refs = _source(monkeypatch, there, "list")
     found = {ref.id: ref for ref in list_elsewhere(source)}
     assert found == {ref.id: ref for ref in refs}
+
+
+def test_the_other_process_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are too many processes: the sessions are listed here, and nothing is left of the attempt."""
+
+    def fail(_: BaseProcess) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    source, refs = _source(monkeypatch, "fail", "list")
+    monkeypatch.setattr(BaseProcess, "start", fail)
+    before = sorted(os.listdir("/proc/self/fd"))
+    assert list(list_elsewhere(source)) == refs
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_other_process_is_killed_while_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a message arrives."""
+
+    def send_a_part(_: SessionSource, sender: Connection, __: int) -> None:
+        os.write(sender.fileno(), struct.pack("!i", 100) + b"x")
+
+    source, refs = _source(monkeypatch, "fail", "list")
+    monkeypatch.setattr(session_listing, "_list", send_a_part)
+    assert list(list_elsewhere(source)) == refs

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 
+from tests.file_faults import failing
 from tests.store.contents import MACHINE, contents, difference, fresh, new_store, synced
-from tests.store.homes import log_of, write_home
-from unspool.core.errors import DamagedError
+from tests.store.homes import AGENTS, log_of, write_home
+from unspool.core.errors import BusyError, DamagedError
+from unspool.ingest import store_repair
 from unspool.ingest.push import push_kept
-from unspool.ingest.restore import restore_session
+from unspool.ingest.restore import RestoredFile, restore_session
+from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
 from unspool.ingest.watch import Watcher
@@ -22,6 +27,7 @@ from unspool.search.query import Filters, parse
 from unspool.store import Store, compression
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.damage import REASON, is_placeholder
+from unspool.store.integrity import DIFFERS
 from unspool.store.regex_search import search_regex
 
 BLOBS = {
@@ -272,3 +278,99 @@ def test_the_store_is_verified_and_repaired_when_nothing_changes(
     while watcher.failures:
         watcher.verify_briefly()
     assert Verifier(store).run().faults == []
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Iterator[Store]:
+    """A store of a small home in the same folder, whose files may change."""
+    write_home(tmp_path / "home")
+    store = new_store(tmp_path / "store.db")
+    synced(store, tmp_path / "home")
+    yield store
+    store.close()
+
+
+def grow(store: Store, home: Path, turns: int) -> None:
+    """Write turns that were appended to each agent's first log, and archive them."""
+    for agent in AGENTS:
+        log_of(agent, turns).write(home)
+    synced(store, home)
+
+
+def test_logs_that_grow_while_they_are_verified_are_not_damaged(changing: Store, tmp_path: Path) -> None:
+    """A verification takes breaks, in which a followed session is archived: that is neither missing nor different."""
+    home = tmp_path / "home"
+    verifier = Verifier(changing)
+    for turns, _ in enumerate(verifier.steps(), 4):
+        grow(changing, home, turns)
+    assert verifier.found.faults == []
+    assert difference(contents(changing), fresh(tmp_path, home)) == ""
+
+
+@pytest.mark.parametrize("damage", ["UPDATE chunk SET data = x'00'", "DELETE FROM chunk"], ids=["damaged", "missing"])
+def test_what_was_archived_again_since_it_was_verified_is_not_repaired(
+    changing: Store, tmp_path: Path, damage: str
+) -> None:
+    """The sync has replaced the damaged chunk by a longer one, which must not be replaced by what was there before."""
+    home = tmp_path / "home"
+    changing.database.rows(damage)
+    found = Verifier(changing).run()
+    assert [fault.part for fault in found.faults] == ["bytes"] * 6
+    grow(changing, home, 5)
+    StoreRepair(changing, home).run(found.faults)
+    assert (
+        sorted(fault.repaired_from or "" for fault in found.faults) == ["a later sync"] * 3 + ["the file on disk"] * 3
+    )
+    assert difference(contents(changing), fresh(tmp_path, home)) == ""
+    assert Verifier(changing).run().faults == []
+
+
+def test_sessions_that_are_forgotten_while_the_store_is_verified(changing: Store, tmp_path: Path) -> None:
+    """Their files are not verified any more, and those that were found damaged have nothing to repair."""
+    changing.database.rows("UPDATE chunk SET data = x'00' WHERE file = 1")
+    verifier = Verifier(changing)
+    for _ in verifier.steps():
+        if verifier.found.faults and changing.sessions.select():
+            with changing.exclusive(), changing.transaction():
+                for row in changing.sessions.select():
+                    remove_session(changing, row.agent, row.id, row.name)
+    assert [fault.part for fault in verifier.found.faults] == ["bytes"]
+    StoreRepair(changing, tmp_path / "home").run(verifier.found.faults)
+    assert verifier.found.faults == []
+
+
+def test_different_bytes_that_cannot_be_read_are_not_repaired(changing: Store, tmp_path: Path) -> None:
+    """The file differs although its times are the same; reading it fails, so its bytes are not archived."""
+    home = tmp_path / "home"
+    path = next(path for path in home.rglob("*.jsonl") if "codex" in str(path))
+    times = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"number 1", b"NUMBER 1"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    found = Verifier(changing).run()
+    assert [fault.reason for fault in found.faults] == [DIFFERS]
+    with failing(home, lambda kind, where: kind == "read" and where == path).active():
+        StoreRepair(changing, home).run(found.faults)
+    assert not found.is_intact
+    StoreRepair(changing, home).run(found.faults)
+    assert found.is_intact
+
+
+def test_a_session_cannot_change_while_it_is_read_from_the_archive(
+    changing: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was appended after its files were restored would be removed again."""
+    restored = []
+
+    def restore(*args: Any) -> list[RestoredFile]:
+        with pytest.raises(BusyError), changing.exclusive(patience=0.0):
+            pass
+        restored.append(args)
+        return restore_session(*args)
+
+    shutil.rmtree(tmp_path / "home")
+    flip(changing, "block", 1)
+    found = Verifier(changing).run()
+    monkeypatch.setattr(store_repair, "restore_session", restore)
+    StoreRepair(changing, tmp_path / "home").run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == ["the archive"]
+    assert len(restored) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +113,67 @@ def test_no_files_are_left_beside_a_database(database: Path, mode: str) -> None:
         assert sorted(path.name for path in database.parent.iterdir()) == before
     assert query(database, "SELECT count(*) AS count FROM row") == [{"count": 3}]
     assert [path.name for path in database.parent.iterdir()] == ["some.db"]
+
+
+@pytest.fixture
+def closed(database: Path) -> Path:
+    """A database in write-ahead mode that no program has open."""
+    with closing(sqlite3.connect(database)) as agent:
+        agent.execute("PRAGMA journal_mode = WAL")
+    os.utime(database, ns=(0, 0))
+    return database
+
+
+def before_each_read(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Act between the moment when a program connects to a database and the moment when it reads its rows."""
+    connect = sqlite3.connect
+
+    def slow(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        if options.get("uri"):
+            connection.execute("SELECT count(*) FROM row").fetchall()
+            act()
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", slow)
+
+
+COUNT = "SELECT count(*) AS count FROM row"
+
+
+def test_an_agent_may_open_a_database_while_it_is_read(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read without locks is read again with them."""
+    with closing(sqlite3.connect(closed)) as agent:
+
+        def write() -> None:
+            with agent:
+                agent.execute("INSERT INTO row VALUES ('one', 3, 'third')")
+
+        before_each_read(monkeypatch, write)
+        # Once for the rows that were read without locks, once for those in a snapshot with them.
+        assert query(closed, COUNT) == [{"count": 4}]
+
+
+def test_an_agent_may_open_and_close_a_database_while_it_is_read(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = iter([(3, "third")])
+
+    def write() -> None:
+        for row in rows:
+            with closing(sqlite3.connect(closed)) as agent, agent:
+                agent.execute("INSERT INTO row VALUES ('one', ?, ?)", row)
+
+    before_each_read(monkeypatch, write)
+    assert query(closed, COUNT) == [{"count": 3}]
+    assert [path.name for path in closed.parent.iterdir()] == ["some.db"]
+
+
+def test_a_database_that_never_rests_is_unreadable(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is an error, not a result."""
+    times = iter(range(1, 1000))
+    before_each_read(monkeypatch, lambda: os.utime(closed, ns=(0, next(times))))
+    with pytest.raises(OSError, match="changes while it is read"):
+        query(closed, COUNT)
+    assert SqliteSource(closed, "one", QUERIES, 8).stamp(Stamp(0, 0, 1, 7)) == Stamp(0, 0, 1, 7)
 
 
 def test_invalid_text_is_read(database: Path) -> None:

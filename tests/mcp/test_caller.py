@@ -85,6 +85,15 @@ def test_settings_connect_an_agent_to_a_command(agent: str) -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
+def test_settings_with_unusual_characters(agent: str) -> None:
+    """A path may contain any: outside of the Basic Multilingual Plane, and control characters."""
+    command = ("/home/\U0001f680/ü/unspool", "mcp", "--home", "\U0001f9f5 \x7f \x01 \t \\ '")
+    settings = AGENTS[agent].mcp_settings(McpConnection(name="unspool", command=command))
+    assert settings is not None
+    assert parsed(settings.text)["unspool"] == {"command": command[0], "args": list(command[1:])}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
 def test_settings_for_an_address_have_no_token_in_them(agent: str) -> None:
     """They may be committed."""
     connection = McpConnection(name="unspool", url="http://127.0.0.1:8377/mcp", token_variable="UNSPOOL_TOKEN")

@@ -233,3 +233,9 @@ def test_lines_of_a_diff() -> None:
     """Each with its kind."""
     kinds = [kind for kind, _ in diff_lines("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n z\n")]
     assert kinds == ["file", "file", "hunk", "del", "add", "same"]
+
+
+def test_changes_that_look_like_file_headers() -> None:
+    """A removed SQL comment and an added increment are lines of the file."""
+    diff = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n--- a comment\n+++i;\n x\n"
+    assert diff_lines(diff)[3:] == [("del", "--- a comment"), ("add", "+++i;"), ("same", " x")]

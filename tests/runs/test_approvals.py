@@ -69,12 +69,12 @@ def test_an_answer_needs_the_digest_of_what_was_shown() -> None:
 
 
 def test_a_cancelled_request_cannot_be_answered() -> None:
-    """The agent no longer waits, which is not the same as an answer."""
+    """The agent no longer needs an answer, which is not the same as an answer."""
     approvals = Approvals()
     one = opened(approvals)
     assert approvals.cancel("r1")
     assert not approvals.cancel("r1")
-    with pytest.raises(ConflictError, match="no longer waits"):
+    with pytest.raises(ConflictError, match="no longer needs"):
         approvals.answer("r1", one.digest, ALLOW, "tab 1", "user")
 
 

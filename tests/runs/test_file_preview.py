@@ -104,6 +104,16 @@ def test_a_notebook_is_compared_cell_by_cell(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", ["replace", "delete"])
+def test_a_change_of_a_cell_has_to_name_it(tmp_path: Path, mode: str) -> None:
+    """Cells of older notebooks have no id, and none of them is meant."""
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": [{"source": "x = 1"}]}))
+    found = previewed(tmp_path, "NotebookEdit", notebook_path="n.ipynb", new_source="y", edit_mode=mode)
+    assert (found.warnings, found.diff) == (["The change names no cell: the change would fail."], None)
+    inserted = previewed(tmp_path, "NotebookEdit", notebook_path="n.ipynb", new_source="y", edit_mode="insert")
+    assert inserted.warnings == ["A cell would be inserted at the beginning."]
+
+
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     """A pipe, bytes, a link to another place and a folder."""
     os.mkfifo(tmp_path / "pipe")
@@ -113,6 +123,16 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     assert "not UTF-8" in previewed(tmp_path, "Write", file_path="bytes", content="").warnings[0]
     assert f"symbolic link to {tmp_path / 'bytes'}" in previewed(tmp_path, "Write", file_path="link").warnings[1]
     assert "cannot be read" in previewed(tmp_path, "Write", file_path="x" * 300, content="").warnings[0]
+
+
+def test_links_in_a_circle_are_shown(tmp_path: Path) -> None:
+    """They cannot be followed, which is no reason to lose the request."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    found = previewed(tmp_path, "Write", file_path="a", content="")
+    assert "cannot be read (Too many levels of symbolic links)" in found.warnings[0]
+    assert "symbolic link" in found.warnings[1]
+    assert found.diff is None
 
 
 def test_numbers_are_those_of_the_file() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unspool.runs import live_text
 from unspool.runs.live_text import MAX_LIVE_TEXT, LiveTexts, utf16_length
 from unspool.runs.protocol import TextDelta
 
@@ -37,6 +38,22 @@ def test_a_long_text_keeps_its_end_and_its_offset() -> None:
     assert texts.main is not None
     assert (texts.main.offset, len(texts.main.text)) == (20, MAX_LIVE_TEXT)
     assert texts.add(TextDelta("y"))["offset"] == 20 + MAX_LIVE_TEXT
+
+
+def test_a_piece_is_counted_without_the_text_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a long turn would take the time of its length squared, on the thread that serves everyone."""
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return utf16_length(text)
+
+    monkeypatch.setattr(live_text, "utf16_length", count)
+    texts = LiveTexts()
+    texts.start_turn()
+    for number in range(1000):
+        assert texts.add(TextDelta("some words"))["offset"] == 10 * number
+    assert sum(counted) <= 2 * 10 * 1000
 
 
 def test_texts_of_subagents_and_thinking_have_offsets_of_their_own() -> None:

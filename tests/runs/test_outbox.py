@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.waiting import wait_until_async
 from unspool.core import model as m
 from unspool.core.errors import UnspoolError
 from unspool.library import Library
+from unspool.runs.attachments import Attachment, ImageInput
 from unspool.runs.errors import ConflictError
+from unspool.runs.protocol import MessageAccepted, MessageReturned, TurnEnded
 from unspool.runs.run import Run
 
 from .harness import run as run_async
+from .images import PIXEL
 from .scripted import spec
 from .test_supervisor import Watched, program, supervising  # noqa: F401 - a fixture
 
@@ -119,5 +126,45 @@ def test_messages_that_were_not_sent_stay_when_the_agent_ends(tmp_path: Path) ->
             await run.stop("stopped by tests")
             assert [message.text for message in run.messages.queued()] == ["say 0", "say 1", "say 2"]
             assert {event["message"] for event in watched.of("taken_up")} <= {"first"}
+
+    run_async(body())
+
+
+def test_images_are_kept_until_the_model_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is queued, or returned, is sent with its images; no other message needs them."""
+    image = Attachment(name="a.png", data=base64.b64decode(PIXEL))
+    delivered: list[tuple[str, int]] = []
+
+    async def deliver(id: str, _text: str, images: Sequence[ImageInput]) -> None:
+        if id == "failed":
+            raise UnspoolError("no connection")
+        delivered.append((id, len(images)))
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            monkeypatch.setattr(run.driver, "send", deliver)
+            run.driver.capabilities = msgspec.structs.replace(run.driver.capabilities, images=True)
+            with pytest.raises(UnspoolError, match="no connection"):
+                await run.send("failed", "say it", "tests", [image])
+            await run.send("first", "say it", "tests", [image])
+            for id in ("discarded", "removed"):
+                await run.send(id, "say it", "tests", [image])
+            run.handle(MessageReturned("first"))
+            run.outbox.remove("removed")
+            assert set(run.outbox._images) == {"first", "discarded"}
+            run.outbox.move("first", 0)
+            run.handle(TurnEnded(outcome="interrupted"))
+            run.outbox.decide("send")
+            await wait_until_async(lambda: len(delivered) == 2, "the message to be sent again")
+            assert delivered == [("first", 1)] * 2
+            run.handle(MessageAccepted("first"))
+            assert set(run.outbox._images) == {"discarded"}
+            run.outbox.decide("discard")
+            assert run.outbox._images == {}
+            await run.send("queued", "say it", "tests", [image])
+            await run.stop("stopped by tests")
+            assert run.machine.has_ended
+            assert run.outbox._images == {}
 
     run_async(body())

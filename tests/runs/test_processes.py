@@ -183,3 +183,25 @@ def test_a_process_that_is_just_executing_another_program_is_found(monkeypatch: 
         assert empty == []
     finally:
         child.communicate(b"\n")
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
+def test_a_process_without_an_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for an environment that it does not have would block everyone at every look."""
+    read = processes._read_environment
+    looks: list[Path] = []
+
+    def look(folder: Path) -> bytes:
+        looks.append(folder)
+        return read(folder)
+
+    monkeypatch.setattr(processes, "_read_environment", look)
+    command = [sys.executable, "-I", "-c", "print(flush=True); input()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={})
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()  # It is no longer being started.
+        assert not _has_mark(child.pid, "mine")
+        assert len(looks) == 1
+    finally:
+        child.communicate(b"\n")

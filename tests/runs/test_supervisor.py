@@ -162,13 +162,41 @@ def test_an_answer_to_something_else_is_rejected(tmp_path: Path) -> None:
             (opened,) = run.view().questions
             with pytest.raises(ConflictError, match="has changed since you saw it"):
                 await run.answer(opened.request.id, "0" * 24, Answer(verdict="allow"), "tab 1")
-            with pytest.raises(ConflictError, match="no longer waits"):
+            with pytest.raises(ConflictError, match="no longer needs"):
                 await run.answer("another", opened.digest, Answer(verdict="allow"), "tab 1")
             with pytest.raises(UsageError):
                 await run.answer(
                     opened.request.id, opened.digest, Answer(verdict="allow", input={"command": "rm"}), "tab 1"
                 )
             assert run.machine.state == "waiting-input"
+
+    run_async(body())
+
+
+def test_a_decision_that_cannot_be_recorded_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request stays open with its timeout, because the agent has not got an answer."""
+
+    def refuse(*_: object) -> int:
+        raise OSError("disk full")
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            with monkeypatch.context() as patch:
+                patch.setattr(watched.supervisor.log, "record_decision", refuse)
+                with pytest.raises(OSError, match="disk full"):
+                    await run.answer(opened.request.id, opened.digest, ALLOW, "tab 1")
+            assert run.view().questions == [opened]
+            assert run.machine.state == "waiting-input"
+            assert run.machine.next_deadline() is not None
+            assert watched.of("answered") == []
+            await run.answer(opened.request.id, opened.digest, ALLOW, "tab 1")
+            await watched.state(run, "idle")
+            assert (tmp_path / "project" / "made").exists()
+            assert [event["seq"] is not None for event in watched.of("answered")] == [True]
 
     run_async(body())
 
@@ -316,6 +344,25 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
     run_async(body())
 
 
+def test_a_session_is_not_run_twice_by_starts_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if both wait until it is known that a sandbox works."""
+    monkeypatch.setattr(supervisor_module, "check_sandbox", lambda: None)
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "say hello", "tab 1")
+            await watched.turns(1)
+            await run.stop("enough")
+            sandboxed = msgspec.structs.replace(spec(tmp_path, run.session), sandbox=True)
+            results = await asyncio.gather(
+                *(watched.supervisor.start("gemini", sandboxed) for _ in range(2)), return_exceptions=True
+            )
+            assert sorted(type(result).__name__ for result in results) == ["ConflictError", "Run"]
+
+    run_async(body())
+
+
 def test_limits_are_explained(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path, max_agents=1) as watched:
@@ -330,6 +377,52 @@ def test_limits_are_explained(tmp_path: Path) -> None:
                 watched.supervisor.run("nothing")
             with pytest.raises(UsageError, match="modes"):
                 await run.change("everything", None)
+
+    run_async(body())
+
+
+def test_sessions_of_ended_runs_are_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the latest ended runs are kept, but it stays known when an agent last worked on each session."""
+    monkeypatch.setattr(supervisor_module, "_MAX_ENDED_SHOWN", 1)
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            sessions = []
+            for _ in range(3):
+                run = await watched.supervisor.start("gemini", spec(tmp_path))
+                await run.stop("enough")
+                sessions.append(("gemini", run.session))
+            await watched.supervisor.start("gemini", spec(tmp_path))
+            assert len(watched.supervisor.runs()) == 2
+            known = watched.supervisor.session_runs()
+            assert [known[session].state for session in sessions] == ["ended"] * 3  # type: ignore[index]
+            assert all(known[session].ended_at is not None for session in sessions)  # type: ignore[index]
+
+    run_async(body())
+
+
+def test_a_run_that_fails_has_no_open_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is waiting for an answer any more, although the agent did not say so."""
+
+    async def ignored() -> None:
+        pass
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            with monkeypatch.context() as patch:
+                patch.setattr(run.driver, "stop", ignored)
+                await watched.supervisor.close()
+            left = (run.view().questions, run.waiting_calls)
+            await run.driver.stop()
+            assert run.machine.has_ended
+            assert left == ([], frozenset())
+            assert [event["request"] for event in watched.of("withdrawn")] == [opened.request.id]
+            # The next server still offers it, as after any other end of this one.
+            assert watched.supervisor.log.unanswered(run.id) == [opened.request.call_id]
 
     run_async(body())
 

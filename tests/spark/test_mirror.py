@@ -155,11 +155,15 @@ def test_reading_pieces_of_a_file(tmp_path: Path, remote: RemoteFileSystem) -> N
     mirror.close()
 
 
-def test_a_file_that_shrinks_is_a_failure(tmp_path: Path, remote: RemoteFileSystem) -> None:
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_file_that_shrinks_is_a_failure(tmp_path: Path, remote: RemoteFileSystem, is_started: bool) -> None:
+    """Whether or not its beginning was fetched in advance."""
     (tmp_path / "far" / "a").write_bytes(b"x" * 100)
     mirror = Mirror(tmp_path / "near", remote)
     assert all(mirror.add(file) for file in remote.walk("a"))
     (tmp_path / "far" / "a").write_bytes(b"x")
+    if is_started:
+        mirror.fetch_starts()
     with (
         mounted(mirror.folder, mirror),
         open_file(tmp_path / "near" / "a") as file,

@@ -30,6 +30,9 @@ from unspool.spark.reading import read_partition
 from unspool.spark.stream_offsets import find_latest
 from unspool.testing import ClaudeLog
 
+_FUTURE = 4_000_000_000
+"""A time in the year 2096."""
+
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Counter[str]:
     """Rows, in whatever order they come."""
@@ -267,6 +270,31 @@ def test_offsets_find_what_changed(tmp_path: Path) -> None:
     assert len(changed) < len(everything)
     assert new.session in changed
     assert sessions_of(plan_changes(options, {}, second)) >= everything
+
+
+def test_a_log_from_the_future_does_not_hide_later_changes(tmp_path: Path) -> None:
+    """It is delivered once, and again when it changes."""
+    options = parse_options({"table": "messages", "path": str(tmp_path)})
+
+    def write(name: str, prompts: int) -> str:
+        log = ClaudeLog(name)
+        for number in range(prompts):
+            log.user(f"prompt {number}", name=f"{name} {number}")
+        path = log.write(tmp_path)
+        if name == "future":
+            os.utime(path, (_FUTURE, _FUTURE))
+        return log.session
+
+    ids = {name: write(name, 1) for name in ("present", "future")}
+    offsets: list[dict[str, Any]] = [{}, find_latest(options)]
+    assert sessions_of(plan_changes(options, *offsets)) == set(ids.values())
+    for name, id in ids.items():
+        write(name, 2)
+        offsets.append(find_latest(options))
+        assert sessions_of(plan_changes(options, *offsets[-2:])) == {id}
+        assert find_latest(options) == offsets[-1]
+    # After a restart, Spark asks for the last batch again.
+    assert sessions_of(plan_changes(options, *offsets[-2:])) == {ids["future"]}
 
 
 def test_no_logs_yet(tmp_path: Path) -> None:

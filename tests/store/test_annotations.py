@@ -49,6 +49,13 @@ def test_a_tag_or_a_pin_is_added_once_and_a_note_every_time(store: Store) -> Non
     assert [kind for kind, _, _ in _texts(store)] == ["tag", "note", "note", "pin"]
 
 
+def test_those_of_the_whole_session_come_before_those_of_its_first_message(store: Store) -> None:
+    store.annotations.add("claude", "one", "note", "at the start", 0)
+    store.annotations.add("claude", "one", "note", "about all of it")
+    store.annotations.add("claude", "one", "pin", "", 0)
+    assert [message for _, _, message in _texts(store)] == [None, 0, 0]
+
+
 def test_invalid_ones_are_refused(store: Store) -> None:
     with pytest.raises(UsageError, match="cannot be empty"):
         store.annotations.add("claude", "one", "note", "  ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -13,18 +14,23 @@ import pytest
 from unspool.core import model as m
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.ingest.restore import restore_session
+from unspool.ingest.retention import fates
 from unspool.redact import Redactor
-from unspool.search.query import parse
+from unspool.search.query import Filters, parse
 from unspool.store.backends import postgres, sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
-from unspool.store.filters import SessionFilter
+from unspool.store.filters import EventFilter, SessionFilter
 from unspool.store.migrations import Migrations
+from unspool.store.regex_search import regex_hit, search_regex
 from unspool.store.rows import NOTHING
+from unspool.store.session_usage import turn_usage
 from unspool.store.stats import compute_stats
 from unspool.store.store import Store
 from unspool.store.touched_files import TouchedFiles
+from unspool.store.usage_report import UsageFilter, UsageReporter
 from unspool.store.usage_rows import UsageRows
 from unspool.testing import ClaudeLog, Recording, call
+from unspool.usage.prices import shipped_prices
 
 from ..forks import continued, forked, raw_output_tokens
 from ..recordings import recordings
@@ -460,6 +466,39 @@ def test_sessions_without_a_time_come_last(store: Store, tmp_path: Path) -> None
     claude_log().write(home)
     synced(store, home)
     assert [row.ended_at is None for row in store.sessions.select()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("9999-12-31T23:59:59.999999Z", datetime.max),
+        ("9999-12-31T23:59:59-14:00", datetime.max),
+        ("0001-01-01T00:00:00Z", datetime.min),
+        ("0001-01-01T00:00:00+14:00", datetime.min),
+    ],
+)
+def test_times_at_the_edge_of_the_calendar(written: str, read: datetime, store: Store, tmp_path: Path) -> None:
+    """Seconds are rounded, and zones differ: no list, search or report may fail because of one session."""
+    home = tmp_path / "home"
+    log = ClaudeLog()
+    log.user("when is this", timestamp=written)
+    log.model("now", call("call"), timestamp=written)
+    log.result("call", "not now", error=True, timestamp=written)
+    log.write(home)
+    synced(store, home)
+    edge = read.replace(tzinfo=UTC)
+    (row,) = store.sessions.select()
+    assert (row.started_at, row.ended_at) == (edge, edge)
+    (found,) = store.search.run(parse("when")).found
+    (match,) = search_regex(store, "when", Filters())
+    assert [hit.timestamp for hit in found.hits] == [regex_hit(match).timestamp] == [edge]
+    assert [event.timestamp for event in store.events.select(EventFilter(kinds=("error",)))] == [edge]
+    for zone in (-14 * 3600, 0, 14 * 3600):
+        days = [day.day for day in compute_stats(store.database, SessionFilter(), zone).days]
+        (entry,) = UsageReporter(store.database, shipped_prices(), zone).report(UsageFilter(), ("day",)).entries
+        assert days == [entry.day]
+    assert sum(turn.replies for turn in turn_usage(store.database, shipped_prices(), row.id)) == 1
+    assert [fate.session.name for fate in fates(store, [home])] == [row.name]
 
 
 # --- several ----------------------------------------------------------------------------------------------------------

@@ -133,3 +133,16 @@ def test_texts_of_an_old_store_get_their_ranks(tmp_path: Path) -> None:
     synced(store, home)
     assert store.database.rows(outdated)[0][0] == 0
     store.close()
+
+
+def test_a_damaged_session_keeps_no_other_from_its_ranks(tmp_path: Path) -> None:
+    """The texts of a damaged block are unknown, so they stay where they are."""
+    shutil.copy(FIXTURES / "store-0.1.db", tmp_path / "old.db")
+    store = Store(SqliteDatabase(tmp_path / "old.db", machine=("laptop", "laptop")))
+    outdated = f"SELECT DISTINCT session FROM part WHERE {store.database.words.outdated}"
+    ((damaged,), *others) = store.database.rows(f"{outdated} LIMIT 9")
+    assert others
+    store.database.rows("UPDATE block SET data = x'00' WHERE session = ?", damaged)
+    Maintenance(store).run()
+    assert store.database.rows(outdated) == [(damaged,)]
+    store.close()

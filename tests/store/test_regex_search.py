@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from unspool.search.query import Filters, parse
 from unspool.store import Store, regex_search
+from unspool.store.blocks import BLOCK
 from unspool.store.regex_search import RegexMatch, RegexRequest, literal_in, run, search_regex
 from unspool.testing import GeminiLog
 
@@ -70,14 +72,34 @@ def _request(store: Store, seconds: float = 60.0) -> RegexRequest:
 def test_time_in_which_other_programs_run_does_not_count(rewritten: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is CPU time: a search that was not given a processor has not used it."""
 
-    def interrupted(*arguments: Any) -> Iterator[RegexMatch]:
-        for match in search_regex(*arguments):
+    def interrupted(*arguments: Any, **options: Any) -> Iterator[RegexMatch]:
+        for match in search_regex(*arguments, **options):
             if match.text.message == 5:
                 time.sleep(1.1)  # the injected fault: longer than the limit
             yield match
 
     monkeypatch.setattr(regex_search, "search_regex", interrupted)
     assert run(rewritten, _request(rewritten, seconds=1.0)).complete
+
+
+def test_the_time_limit_does_not_wait_for_a_match(rewritten: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found until then is returned, even if nothing else matches in many texts."""
+    ticks = itertools.count()
+    monkeypatch.setattr(time, "process_time", lambda: float(next(ticks)))
+    request = _request(rewritten, 50.0)
+    request.pattern = r"question 0$|no such text"
+    result = run(rewritten, request)
+    assert [hit.message_index for found in result.found for hit in found.hits] == [2]
+    assert not result.complete
+
+
+def test_the_time_is_checked_in_blocks_that_are_skipped(rewritten: Store) -> None:
+    """They take time as well, and a store may have very many of them."""
+    checks: list[None] = []
+    assert list(search_regex(rewritten, "reply199", Filters(), check=lambda: checks.append(None))) == []
+    ((blocks,),) = rewritten.database.rows("SELECT count(*) FROM block")
+    # The first block has the rewritten message, so all of its messages are searched.
+    assert len(checks) >= blocks + BLOCK > BLOCK + 1
 
 
 def test_the_program_groups_matches_by_session(rewritten: Store) -> None:

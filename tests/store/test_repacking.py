@@ -26,6 +26,7 @@ from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.compression import pack
 from unspool.store.maintenance import Maintenance
 from unspool.store.regex_search import search_regex
+from unspool.store.rows import FileRow
 from unspool.testing import ClaudeLog
 
 from ..agents.test_claude_inline_agents import session_with_agent
@@ -141,6 +142,23 @@ def test_only_quiet_files_are_packed(store: Store, home: Path) -> None:
     assert {path for (path,) in store.database.rows(sql)} == {str(old), str(gone)}
     sql = "SELECT DISTINCT file.path FROM chunk JOIN file ON file.id = chunk.file WHERE chunk.tight = 1"
     assert {path for (path,) in store.database.rows(sql)} == {str(old), str(gone)}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_messages_are_read_once_while_they_are_packed(tmp_path: Path, backwards: bool) -> None:
+    """Blocks are fetched a few at a time, and the last of them may be split before the next ones are fetched."""
+    store = new_store(tmp_path / "store.db")
+    log_of("claude", 200).write(tmp_path / "home")
+    synced(store, tmp_path / "home")
+    (row,) = store.sessions.select()
+    read: list[int] = []
+    for number, (block, _) in enumerate(store.blocks.each(row.id, row.messages * backwards, backwards=backwards)):
+        read += range(block.first, block.first + block.length)
+        if number == 7:
+            compact(store)
+            assert store.blocks.loose(None) == {}
+    assert sorted(read) == list(range(row.messages))
+    store.close()
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -350,6 +368,52 @@ def test_a_file_and_its_new_version_never_depend_on_each_other(tmp_path: Path) -
     compact(store)
     assert Verifier(store).run().faults == []
     assert difference(contents(store), fresh(tmp_path, home)) == ""
+    store.close()
+
+
+def test_versions_that_depend_on_each_other_through_different_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking for what depends on one of them ends, and all of them can be read."""
+    chance, store = random.Random(1), new_store(tmp_path / "store.db")
+    first, second, other = (chance.randbytes(10_000) for _ in range(3))
+    contents = {
+        "old": (first, second),
+        "similar": (first, second),
+        "new": (other[:8000] + first[:2000], second),
+        "newest": (other[:8000] + first[:2000], second),
+    }
+    ids: dict[str, int] = {}
+
+    def add(name: str, before: str = "") -> None:
+        row = FileRow(0, "claude", "similar" if name == "similar" else "log", 0, 0, 20_000, 0, 20_000, b"")
+        ids[name] = store.files.replace(ids[before], 1.0, row) if before else store.files.put(row)
+        for number, chunk in enumerate(contents[name]):
+            store.files.put_chunk(ids[name], number * 10_000, 10_000, pack(chunk))
+        if before:
+            store.files.shrink(ids[before], ids[name])
+
+    walked: list[int] = []
+    dependents = store.chunks._dependents
+
+    def counted(file: int) -> list[int]:
+        walked.append(file)
+        assert len(walked) < 100
+        return dependents(file)
+
+    monkeypatch.setattr(store.chunks, "_dependents", counted)
+    with store.transaction():
+        add("old")
+        add("similar")
+        for name in ("old", "similar"):
+            store.chunks.tighten(ids[name], 0)
+        add("new", before="old")
+        store.chunks.tighten(ids["new"], 0)
+        store.files.remove(ids.pop("similar"))
+        assert (dependents(ids["old"]), dependents(ids["new"])) == ([ids["new"]], [ids["old"]])
+        add("newest", before="new")
+    for name, id in ids.items():
+        assert b"".join(store.files.chunks(id)) == b"".join(contents[name])
     store.close()
 
 

@@ -11,7 +11,8 @@ import pytest
 import unspool
 from unspool.agents import Agent, AgentInfo, BuilderFactory, SessionRef, Steps
 from unspool.core import model as m
-from unspool.testing import check_home, check_recording, find_recordings, registered
+from unspool.library import Library
+from unspool.testing import ClaudeLog, check_home, check_recording, find_recordings, registered
 from unspool.testing.__main__ import main
 
 from ..agents.fourth.acme_unspool import AcmeAgent, AcmeSource
@@ -39,6 +40,23 @@ def acme() -> Iterator[None]:
 def test_the_samples_conform() -> None:
     """Those of all agents."""
     assert check_home(unspool.samples()) == []
+
+
+def test_salvaged_records_conform(tmp_path: Path) -> None:
+    """In one of the files of a session, and several of them in one line."""
+    log = ClaudeLog("continued")
+    log.user("first")
+    path = log.write(tmp_path)
+    log.user("second", name="two")
+    log.user("third", name="three")
+    log.lines[-2:] = [log.lines[-2] + log.lines[-1]]
+    path.with_name("later.jsonl").write_bytes(b"\n".join(log.lines[-1:]) + b"\n")
+    library = Library(tmp_path)
+    (ref,) = library.refs()
+    session = library.load(ref)
+    assert [problem.reason for problem in session.problems] == ["salvaged"]
+    assert [file.damaged for file in session.info.files] == [0, 1]
+    assert check_home(tmp_path) == []
 
 
 @pytest.mark.usefixtures("acme")

@@ -176,6 +176,27 @@ def test_waiting_messages_are_edited_and_held_after_an_interrupt(visitor: Visito
     ]
 
 
+def test_a_queued_message_is_moved_past_the_one_before_it(visitor: Visitor) -> None:
+    """A message that is being sent has no position in the queue."""
+    page = visitor.open(launch(visitor, "wait", "gemini"))
+    expect(state(page)).to_contain_text("working")
+    for number in range(2):
+        say(page, f"say number {number}")
+        expect(page.locator(".queue li")).to_have_count(number + 1)
+    # In one step, so that no update of the page comes between.
+    page.evaluate(
+        """() => {
+            const queue = document.querySelector(".queue");
+            const sent = queue.firstElementChild.cloneNode(true);
+            sent.querySelectorAll(".edits, details").forEach((each) => each.remove());
+            sent.dataset.key = sent.dataset.message = "sent";
+            queue.prepend(sent);
+            queue.querySelector("li:last-child [data-edit=up]").click();
+        }"""
+    )
+    expect(page.locator(".queue .text")).to_have_text(["say number 1", "say number 0"])
+
+
 both_ends = pytest.mark.parametrize("end", ["was killed", "ended"])
 
 

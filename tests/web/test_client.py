@@ -184,6 +184,61 @@ def test_a_failed_update_does_not_block_the_next(page: Page, served: Served) -> 
     ) == ["made", "failed", "made too"]
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "shown"),
+    [
+        (409, '{"error": {"message": "Already answered", "code": "conflict"}}', ["Already answered", "conflict"]),
+        (502, "<html>Bad Gateway</html>", ["The request failed (502).", None]),
+        (403, '{"message": "Blocked by the proxy"}', ["The request failed (403).", None]),
+        (200, "<html>Log in to the network</html>", ["The response could not be read.", None]),
+    ],
+)
+def test_errors_are_explained_whoever_responds(
+    page: Page, served: Served, status: int, body: str, shown: list[str | None]
+) -> None:
+    """A proxy may respond instead of the server, with anything."""
+    open_at(page, served.address)
+    error = page.evaluate(
+        """async ([script, status, body]) => {
+          const { postJson } = await import(script);
+          window.fetch = async () => new Response(body, { status });
+          return postJson("/api/runs", {}).then(String, ({ message, cause }) => [message, cause ?? null]);
+        }""",
+        [asset_url("dom.js"), status, body],
+    )
+    assert error == shown
+
+
+def test_a_change_without_a_response_may_have_been_made(page: Page, served: Served) -> None:
+    """The connection can break after the server has received it."""
+    open_at(page, served.address)
+    message = page.evaluate(
+        """async (script) => {
+          const { postJson } = await import(script);
+          window.fetch = async () => { throw new TypeError("Failed to fetch"); };
+          return postJson("/api/runs", {}).then(String, ({ message }) => message);
+        }""",
+        asset_url("dom.js"),
+    )
+    assert message == "The server cannot be reached. The change may not have been made."
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        ("new Response('<html>Bad Gateway</html>', { status: 502 })", "The request failed (502)."),
+        ("Promise.reject(new TypeError('Failed to fetch'))", "The server cannot be reached."),
+    ],
+)
+def test_a_login_that_fails_is_explained(context: Any, served: Served, response: str, shown: str) -> None:
+    """Also if a proxy responds instead of the server, or nobody does."""
+    page = context.new_page()
+    page.add_init_script(f"window.fetch = async (url) => url === '/open' ? {response} : Promise.reject(new Error());")
+    page.goto(served.link)
+    until(page, "document.querySelector('[role=status]').textContent !== 'Opening…'")
+    assert page.locator("[role=status]").text_content() == shown
+
+
 def test_a_page_that_arrives_too_late_is_dropped(page: Page, served: Served) -> None:
     """The line has become shorter while one of its last pages was on its way."""
     open_at(page, served.address)
@@ -381,6 +436,25 @@ def test_the_context_view_highlights_messages_in_context(page: Page, served: Ser
     page.keyboard.press("Escape")
     assert page.locator("[data-context-state]").count() == 0
     assert "context=" not in page.url
+
+
+def test_going_back_ends_a_comparison_of_contexts(page: Page, served: Served) -> None:
+    """The context of the same message is shown, without the other one."""
+    open_at(page, f"{served.address}?at={prompt(22)}&context={prompt(22)}&since={prompt(5)}")
+    page.locator("#inspector .difference").wait_for()
+    page.evaluate(
+        """() => {
+          const url = new URL(location.href);
+          url.searchParams.delete("since");
+          const compared = location.href;
+          history.replaceState(null, "", url);
+          history.pushState(null, "", compared);
+          history.back();
+        }""",
+    )
+    wait_for(page, "document.querySelector('#inspector .context') && !document.querySelector('#inspector .difference')")
+    assert f"context={prompt(22)}" in page.url
+    assert "since=" not in page.url
 
 
 # --- what is fetched when asked for ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from unspool.core.errors import DamagedError
+from unspool.core.errors import DamagedError, UnspoolError
 from unspool.ingest.sync import Syncer
 from unspool.runs.supervisor import Supervisor
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -268,6 +268,40 @@ def test_a_session_that_cannot_be_shown_holds_up_no_other(writer: Store, tmp_pat
             assert (await _next(other))["kind"] == "messages.appended"
 
     _run(work)
+
+
+def test_a_store_that_is_unavailable_at_first_is_streamed_later(
+    writer: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database server may start after this one."""
+    monkeypatch.setattr(live_events_module, "_POLL_SECONDS", 0)
+    faults: list[Exception] = [UnspoolError("the database is starting"), OSError(24, "Too many open files")]
+
+    def open_later() -> Store:
+        if faults:
+            raise faults.pop(0)
+        return Store(SqliteDatabase(Path(writer.location), machine=MACHINE, read_only=True))
+
+    _note(writer, 2)
+
+    async def work() -> None:
+        pool = StorePool(open_later, threads=1)
+        events = LiveEvents(pool, _render)
+        running = asyncio.create_task(events.run())
+        opening = asyncio.create_task(anext(events.watch(None, []), b"ended"))
+        try:
+            await asyncio.wait([running, opening], return_when=asyncio.FIRST_COMPLETED)
+            assert not running.done(), "it no longer looks for changes"
+            assert (await opening).startswith(b"retry")
+            assert events._sent == 2, "changes from before the start are not sent"
+        finally:
+            events.close()
+            running.cancel()
+            await asyncio.gather(running, opening, return_exceptions=True)
+            pool.close()
+
+    _run(work)
+    assert "the database is starting" in caplog.text
 
 
 def test_disconnected_clients_are_removed(writer: Store) -> None:

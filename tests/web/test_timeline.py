@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unspool.store import Store
-from unspool.web import timeline
+from unspool.web import session_query, timeline
 from unspool.web.session_query import SessionQuery
 from unspool.web.timeline import OutlineTurn, outline, timeline_marks
 
@@ -57,3 +57,17 @@ def test_a_line_of_a_long_outline_is_for_several_turns(store: Store, monkeypatch
     assert sum(turn.more + 1 for turn in found) == turns > 3
     assert _events(outline(query)) == events
     timeline._outlines.clear()
+
+
+def test_an_outline_shows_whether_calls_are_running_now(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether another program's agent is at work changes with the time alone."""
+    are_different = False
+    for row in session_rows(store):
+        found = []
+        for answer in (True, False):
+            monkeypatch.setattr(session_query, "is_live", lambda _, answer=answer: answer)
+            query = SessionQuery(store, row)
+            found.append(outline(query))
+            assert found[-1] == timeline._outline(query, 0), "what was cached in the other state is shown"
+        are_different = are_different or found[0] != found[1]
+    assert are_different

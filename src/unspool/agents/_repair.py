@@ -8,6 +8,7 @@ parent is gone. Neither step changes an intact record.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -114,10 +115,13 @@ def joined(lines: Sequence[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def below(folders: Sequence[str], *names: str) -> tuple[str, ...] | None:
-    """The end of a path, starting at the last folder with one of these names; None if there is none."""
-    found = [index for index, folder in enumerate(folders) if folder in names]
-    return tuple(folders[found[-1] :]) if found else None
+def place_in_layout(layout: re.Pattern[str], name: str, folders: Sequence[str]) -> PurePosixPath | None:
+    """The path in an agent's folder of a file that is in one; None if the folders above it have another layout.
+
+    The group `place` of `layout` matches the folders. A single name, such as `tmp`, may be that of any folder.
+    """
+    found = layout.search("/".join(folders))
+    return PurePosixPath(found["place"], name) if found else None
 
 
 def unanswered(session: Session) -> dict[str, int]:

@@ -15,6 +15,7 @@ from ..core.builder import SessionBuilder
 from ..core.decision_rules import RuleText
 from ..core.notebook_cells import SUFFIX, NotebookCell, cells_in
 from ..core.rules import Rules
+from ..io.faults import GONE
 from ..io.files import name_of
 from ..io.listing import walk_entries, walk_files
 from ..io.sources import FileStamp, LogSource, file_source
@@ -344,7 +345,10 @@ class Agent:
                 for entry in walk_entries(path):
                     name = entry.path
                     if entry.name.endswith(certain) or self.is_log(Path(name)):
-                        facts = entry.stat()
+                        try:
+                            facts = entry.stat()
+                        except GONE:
+                            continue
                         yield (
                             name if name.isascii() else name_of(name),
                             facts.st_dev,

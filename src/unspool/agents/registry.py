@@ -37,6 +37,7 @@ class AgentRegistry(Mapping[str, Agent]):
         self._agents: dict[str, Agent] = {}
         self._origins: dict[str, str] = {}
         self._failures: dict[str, str] = {}
+        self._is_loading = False
         self._has_plugins = False
         self._lock = threading.RLock()
         for agent in built_in:
@@ -60,21 +61,30 @@ class AgentRegistry(Mapping[str, Agent]):
     def register(self, agent: Agent, origin: str = "this program") -> None:
         """Add an agent from `origin`. Raises ValueError if there is another one with its name."""
         name = agent.info.name
-        if name in self._agents:
-            raise ValueError(f"{origin} has an agent {name!r}, but {self._origins[name]} has one with the same name")
-        self._agents[name] = agent
-        self._origins[name] = origin
+        with self._lock:
+            if name in self._agents:
+                known = self._origins[name]
+                raise ValueError(f"{origin} has an agent {name!r}, but {known} has one with the same name")
+            # Another thread may be going through the table, so it is replaced instead of changed.
+            self._agents = {**self._agents, name: agent}
+            self._origins[name] = origin
 
     def unregister(self, name: str) -> None:
         """Remove an agent that was registered."""
-        del self._agents[name], self._origins[name]
+        with self._lock:
+            del self._origins[name]
+            self._agents = {other: agent for other, agent in self._agents.items() if other != name}
 
     def _loaded(self) -> dict[str, Agent]:
         if not self._has_plugins:
             with self._lock:
-                if not self._has_plugins:
-                    self._has_plugins = True
-                    self._load_plugins()
+                # A package that uses the table while it is imported sees it without the packages.
+                if not self._has_plugins and not self._is_loading:
+                    self._is_loading = True
+                    try:
+                        self._load_plugins()
+                    finally:
+                        self._has_plugins = True
         return self._agents
 
     def _load_plugins(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from .events import EVENT_KINDS, EventKind
 from .gaps import find_ends
 from .session import Session
 from .sinks import seconds
+from .timestamps import from_seconds
 from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, BranchShape, Tree
 
 TipRule = Literal["agent", "newest", "longest"] | str
@@ -232,7 +233,8 @@ class SessionAssembler:
         events, count = self.builder.events, len(self.tree)
         if self.tip is None:
             return b""
-        last_clear = max((c.after_message_index or -1 for c in events.context_clears), default=-1)
+        clears = (clear.after_message_index for clear in events.context_clears)
+        last_clear = max((index for index in clears if index is not None), default=-1)
         last_boundary = max((b.message_index for b in self._full_boundaries), default=-1)
         is_whole = not (self._all_boundaries or events.resumes or events.problems or self.tree.has_bypassed)
         if last_clear < 0 and is_whole:
@@ -259,11 +261,11 @@ class SessionAssembler:
 
     def _find_unfinished_calls(self) -> None:
         builder, orphans = self.builder, self.builder.events.orphans
-        known = {orphan.tool_use_id for orphan in orphans}
+        known = {(orphan.message_index, orphan.tool_use_id) for orphan in orphans}
         is_live = builder.details.live_status in ("running", "waiting")
         last = len(builder) - 1
-        for call_id, call in builder.calls.open.items():
-            if call_id in known or self.tree.flags[call.message] & INHERITED:
+        for call_id, call in builder.calls.unanswered():
+            if (call.message, call_id) in known or self.tree.flags[call.message] & INHERITED:
                 continue
             running = is_live and call.message >= last - 1
             orphans.append(
@@ -319,8 +321,4 @@ def _span(builder: SessionBuilder) -> tuple[datetime | None, datetime | None]:
 
 
 def _instant(at: float) -> datetime | None:
-    """Convert seconds to a datetime, clamped to the years that datetime supports."""
-    try:
-        return datetime.fromtimestamp(at, UTC) if at else None
-    except (ValueError, OverflowError, OSError):
-        return (datetime.max if at > 0 else datetime.min).replace(tzinfo=UTC)
+    return from_seconds(at) if at else None

@@ -83,6 +83,8 @@ class EventLists:
     def __init__(self) -> None:
         self.__dict__.update({name: [] for name in _COLLECTED})
         self._more_problems = 0
+        self._checked: Recent[m.Source, bool] = Recent()
+        """Lines that were checked for invalid UTF-8."""
         self.inherited_boundaries: list[m.Boundary] = []
         self.branch_reasons: dict[int, m.BranchReason] = {}
         """The reason why a branch was abandoned, by its first message, if the log gives one."""
@@ -90,10 +92,19 @@ class EventLists:
     def add_problem(self, problem: m.Problem) -> None:
         """Add a problem with a line. Above a limit, problems are only counted, so that a file full of them does not
         fill the memory."""
+        if problem.reason == INVALID and problem.source is not None:
+            self._checked.put(problem.source, True)
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
         else:
             self._more_problems += 1
+
+    def needs_check(self, source: m.Source) -> bool:
+        """Whether a line was not checked for invalid UTF-8 before; it counts as checked from now on."""
+        is_new = not self._checked.get(source)
+        if is_new:
+            self._checked.put(source, True)
+        return is_new
 
     def add_uncounted(self) -> None:
         """Add a problem that says how many others were only counted."""
@@ -302,9 +313,9 @@ class SessionBuilder:
 
     def close_call(self, call_id: str) -> Call | None:
         """Return the call that a result belongs to, if the log has it; its input is only available the first time."""
-        call, was_last = self.calls.close(call_id, len(self.columns.parents))
-        if call is not None and was_last:
-            self.columns.flags[call.message] &= ~UNANSWERED
+        call, answered = self.calls.close(call_id, len(self.columns.parents))
+        for message in answered:
+            self.columns.flags[message] &= ~UNANSWERED
         return call
 
     # --- the log ---
@@ -320,13 +331,12 @@ class SessionBuilder:
 
     def check_text(self, text: bytes, source: m.Source) -> None:
         """Report invalid UTF-8 in a part of a line that is decoded later than the rest, if it was replaced there."""
-        if _REPLACEMENT not in text:
+        if _REPLACEMENT not in text or not self.events.needs_check(source):
             return
         line = self.bytes_at(source.offset, source.length)
-        known = any(problem.source == source and problem.reason == INVALID for problem in self.events.problems)
-        if line.startswith(b"{") and line.endswith(b"}") and repair_line(line)[1] == INVALID and not known:
+        if line.startswith(b"{") and line.endswith(b"}") and repair_line(line)[1] == INVALID:
             detail = "bytes that are not UTF-8 were replaced"
-            self.events.problems.append(m.Problem(reason=INVALID, detail=detail, source=source))
+            self.events.add_problem(m.Problem(reason=INVALID, detail=detail, source=source))
 
     def damage(self, file: int, damage: Damage) -> None:
         """Report a problem with a line, or with part of one."""
@@ -339,7 +349,8 @@ class SessionBuilder:
     def settle(self) -> None:
         """Find the parents that were unknown when their messages were read."""
         resolved, problems = self.columns.resolve_parents(self.sink.find_ids)
-        self.events.problems += problems
+        for problem in problems:
+            self.events.add_problem(problem)
         self.events.add_uncounted()
         parents, flags = self.columns.parents, self.columns.flags
         for index in resolved:

@@ -183,17 +183,15 @@ class _Check:
         """Whether the claimed context lost much between two requests, estimated by what earlier requests had added."""
         index = doubt.message_index
         before = self.request_before(index)
-        added: dict[int, int] = {}
-        later = before
-        while (earlier := self.request_before(later)) >= 0:
-            added[earlier] = max(0, self._requests[later].tokens - self._requests[earlier].tokens)
-            later = earlier
-        limit = _limit(doubt.tokens_before)
-        if sum(added.values()) <= limit:
-            return False
-        had = set(self._contexts.before(before).indices)
         has = set(self._contexts.before(index).indices)
-        return sum(tokens for earlier, tokens in added.items() if earlier in had and earlier not in has) > limit
+        removed = {each for each in self._contexts.before(before).indices if each in self._requests and each not in has}
+        limit, lost, later = _limit(doubt.tokens_before), 0, before
+        while removed and (earlier := self.request_before(later)) >= 0:
+            if earlier in removed:
+                removed.remove(earlier)
+                lost += max(0, self._requests[later].tokens - self._requests[earlier].tokens)
+            later = earlier
+        return lost > limit
 
 
 def _limit(tokens_before: int) -> float:

@@ -27,23 +27,51 @@ _COMPOUND = re.compile(r"[;&|<>`$(){}\[\]\n\r\\*?!#~]")
 """Characters that make a command more than one program with its arguments."""
 _PROGRAM = re.compile(r"(?:\./)?[A-Za-z0-9][\w.+-]*")
 _SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]*")
-_UNLIMITED = {
-    "awk", "bash", "chmod", "chown", "command", "cp", "curl", "dash", "dd", "doas", "env", "eval", "exec", "expect",
-    "find", "fish", "install", "ksh", "ln", "mv", "nc", "nice", "node", "nohup", "npx", "osascript", "perl", "php",
-    "python", "python3", "rm", "rsync", "ruby", "scp", "screen", "sed", "sh", "ssh", "su", "sudo", "tee", "time",
-    "timeout", "tmux", "uvx", "wget", "xargs", "zsh",
+_NAME = re.compile(r"(?:\./)?(?P<name>\D*?)-?(?:\d.*)?(?:\.exe)?", re.IGNORECASE)
+"""The name of a program without its version: `python3.12`, `node20` and `perl5.36` are Python, Node and Perl."""
+_INTERPRETERS = {
+    # languages
+    "awk", "bb", "bpython", "clj", "clojure", "coffee", "cscript", "elixir", "emacs", "erl", "escript", "gawk", "gdb",
+    "ghci", "groovy", "guile", "iex", "ipython", "irb", "java", "jruby", "jshell", "julia", "kotlin", "lldb", "lua",
+    "luajit", "mawk", "mysql", "nawk", "node", "nodejs", "nvim", "ocaml", "osascript", "perl", "php", "psql",
+    "ptpython", "pypy", "python", "pythonw", "r", "racket", "raku", "rscript", "ruby", "runghc", "runhaskell", "sbcl",
+    "scala", "sqlite", "tclsh", "ts-node", "tsx", "vi", "vim", "vite-node", "wish", "wscript",
+    # shells
+    "ash", "bash", "busybox", "cmd", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "powershell", "pwsh",
+    "rbash", "sh", "tcsh", "toybox", "xonsh", "zsh",
+    # programs that run other programs
+    "at", "batch", "builtin", "bunx", "bwrap", "caffeinate", "chroot", "chrt", "command", "concurrently", "corepack",
+    "crontab", "cross-env", "debugpy", "doas", "dotenv", "entr", "env", "env-cmd", "eval", "exec", "expect", "fakeroot",
+    "fd", "fdfind", "find", "firejail", "flock", "gosu", "gtime", "gtimeout", "hyperfine", "ionice", "kernprof",
+    "ltrace", "nice", "nix-shell", "nodemon", "nohup", "npx", "nsenter", "numactl", "parallel", "perf", "pkexec",
+    "pnpx", "prlimit", "proot", "pyinstrument", "runuser", "scalene", "screen", "script", "setarch", "setsid", "source",
+    "ssh", "stdbuf", "strace", "su", "su-exec", "sudo", "systemd-run", "taskset", "time", "timeout", "tmux", "torchrun",
+    "unbuffer", "unshare", "uvx", "valgrind", "viztracer", "watch", "watchexec", "winpty", "wsl", "xargs", "xvfb-run",
+}  # fmt: skip
+"""Programs that run whatever their arguments say."""
+_UNLIMITED = _INTERPRETERS | {
+    "chmod", "chown", "cp", "curl", "dd", "install", "ln", "mv", "nc", "rm", "rsync", "scp", "sed", "tee", "wget",
 }  # fmt: skip
 """Programs that can do anything, depending on their arguments: a rule for all their uses is never suggested."""
+_CODE_MODULES = {"asyncio", "code", "cprofile", "pdb", "profile", "runpy", "timeit", "trace"}
+"""Modules with which `python -m` runs whatever the arguments say."""
 _WITH_SUBCOMMANDS = {
-    "brew", "bun", "bundle", "cargo", "composer", "conda", "dart", "deno", "docker", "dotnet", "flutter", "gem", "gh",
-    "git", "go", "gradle", "helm", "just", "kubectl", "make", "mix", "mvn", "nix", "npm", "pip", "pnpm", "podman",
-    "poetry", "rails", "rake", "terraform", "uv", "yarn",
+    "asdf", "brew", "bun", "bundle", "cargo", "composer", "conda", "coverage", "dart", "deno", "devbox", "direnv",
+    "docker", "docker-compose", "dotnet", "flutter", "fnm", "gem", "gh", "git", "go", "gradle", "hatch", "helm", "just",
+    "kubectl", "make", "mamba", "micromamba", "mise", "mix", "mvn", "nix", "npm", "nvm", "pdm", "pip", "pipenv", "pipx",
+    "pixi", "pnpm", "podman", "poetry", "pyenv", "rails", "rake", "rbenv", "rustup", "rye", "swift", "terraform", "uv",
+    "volta", "yarn", "zig",
 }  # fmt: skip
 """Programs whose subcommands do different things: a rule also names the subcommand."""
-_RUNNERS = {"run", "exec", "x", "dlx", "shell", "eval", "api"}
+_RUNNERS = {
+    "api", "compose", "create", "develop", "dlx", "eval", "exec", "r", "repl", "run", "runner", "shell", "ssh", "tool",
+    "x",
+}  # fmt: skip
 """Subcommands that run other programs."""
-_RUN_BY_NAME = {"bun", "npm", "pnpm", "yarn", "poetry", "uv"}
+_RUN_BY_NAME = {"bun", "npm", "pdm", "pipenv", "pixi", "pnpm", "poetry", "rye", "uv", "yarn"}
 """Programs whose `run` is followed by the name of a script or program."""
+_RUN_WITHOUT_RUN = {"bun", "pnpm", "yarn"}
+"""Programs whose subcommand may also be a program to run."""
 
 
 class DecisionEvidence(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -107,22 +135,34 @@ def command_prefix(command: str) -> tuple[str, ...] | None:
         return None
     if not words or not _PROGRAM.fullmatch(words[0]):
         return None
-    if words[0].startswith("python") and words[1:2] == ["-m"] and words[2:] and _SUBCOMMAND.fullmatch(words[2]):
-        return tuple(words[:3])
-    if words[0] in _UNLIMITED:
+    at = _named_at(words)
+    if at and (len(words) <= at or not _SUBCOMMAND.fullmatch(words[at])):
         return None
-    if words[0] not in _WITH_SUBCOMMANDS:
-        return (words[0],)
-    return _with_subcommand(words)
+    name = _program_name(words[at])
+    if name in _UNLIMITED or (at and name in _CODE_MODULES):
+        return None
+    if name in _WITH_SUBCOMMANDS:
+        return tuple(words[: at + 2]) if _is_limited(name, words[at + 1 : at + 2]) else None
+    return tuple(words[: at + 1])
 
 
-def _with_subcommand(words: list[str]) -> tuple[str, ...] | None:
-    if len(words) < 2 or not _SUBCOMMAND.fullmatch(words[1]):
-        return None
-    if words[1] not in _RUNNERS:
-        return tuple(words[:2])
-    is_named = words[1] == "run" and words[0] in _RUN_BY_NAME and len(words) > 2 and _SUBCOMMAND.fullmatch(words[2])
-    return tuple(words[:3]) if is_named and words[2] not in _UNLIMITED else None
+def _program_name(word: str) -> str:
+    found = _NAME.fullmatch(word)
+    return (found["name"] if found else word).lower()
+
+
+def _named_at(words: list[str]) -> int:
+    """The position of the program, module or script that a command runs."""
+    name, second = _program_name(words[0]), words[1:2]
+    runs_module = name in ("python", "pythonw", "pypy") and second == ["-m"]
+    return 2 if runs_module or (name in _RUN_BY_NAME and second == ["run"]) else 0
+
+
+def _is_limited(name: str, subcommand: list[str]) -> bool:
+    """Whether a program with a subcommand does one kind of thing."""
+    if not subcommand or not _SUBCOMMAND.fullmatch(subcommand[0]) or subcommand[0] in _RUNNERS:
+        return False
+    return name not in _RUN_WITHOUT_RUN or _program_name(subcommand[0]) not in _INTERPRETERS
 
 
 # --- always allowed --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -27,11 +28,13 @@ class Call(NamedTuple):
 class OpenCalls:
     """The calls without a result, and the recent ones that have one."""
 
-    __slots__ = ("_closed", "_count_in", "_early", "open")
+    __slots__ = ("_closed", "_count_in", "_early", "_repeated", "open")
 
     def __init__(self) -> None:
         self.open: dict[str, Call] = {}
-        """Calls without a result, by id."""
+        """Calls without a result, by id: the latest if several messages have a call with the same id."""
+        self._repeated: dict[str, list[Call]] = {}
+        """The earlier ones."""
         self._count_in: dict[int, int] = {}
         self._closed: Recent[str, Call] = Recent()
         self._early: Recent[str, bool] = Recent()
@@ -43,27 +46,46 @@ class OpenCalls:
             self._early.put(call.id, False)
             self._closed.put(call.id, made)
             return False
+        earlier = self.open.get(call.id)
         self.open[call.id] = made
+        if earlier is not None:
+            if earlier.message == index:
+                return True
+            self._repeated.setdefault(call.id, []).append(earlier)
         self._count_in[index] = self._count_in.get(index, 0) + 1
         return True
 
-    def close(self, call_id: str, count: int) -> tuple[Call | None, bool]:
-        """Return the call that a result belongs to, and whether it was the last open one of its message.
+    def close(self, call_id: str, count: int) -> tuple[Call | None, list[int]]:
+        """Return the call that a result belongs to, and the messages that have no open call any more.
 
-        `count` is the number of messages so far. The input of a call is only available the first time.
+        A result answers all open calls with its id. `count` is the number of messages so far. The input of a call is
+        only available the first time.
         """
         call = self.open.pop(call_id, None)
         if call is None:
             known = self._closed.get(call_id)
             if known is None:
                 self._early.put(call_id, True)
-            return known, False
+            return known, []
         self._closed.put(call_id, Call(call.message, call.name, _NO_INPUT, call.timestamp, count))
-        left = self._count_in[call.message] - 1
-        self._count_in[call.message] = left
-        if not left:
-            del self._count_in[call.message]
-        return call, not left
+        answered = [call, *self._repeated.pop(call_id, ())] if self._repeated else [call]
+        return call, [each.message for each in answered if self._is_last(each.message)]
+
+    def _is_last(self, message: int) -> bool:
+        """Count an answered call of a message; returns whether it was the last open one."""
+        left = self._count_in[message] - 1
+        if left:
+            self._count_in[message] = left
+        else:
+            del self._count_in[message]
+        return not left
+
+    def unanswered(self) -> Iterator[tuple[str, Call]]:
+        """Yield all calls without a result, with their ids; an id appears again if several messages have it."""
+        for call_id, call in self.open.items():
+            for earlier in self._repeated.get(call_id, ()):
+                yield call_id, earlier
+            yield call_id, call
 
     def find(self, call_id: str) -> Call | None:
         """Return a call by its id, with or without a result."""

@@ -18,6 +18,9 @@ SkipMessage = Callable[[datetime | None, str | None, int], None]
 """Receives the time and the id of a message, and the bytes of its record."""
 
 
+_NO_ID = 0
+
+
 class MessageSink(Protocol):
     """Receives the messages of one session, in order, and the changes to them."""
 
@@ -154,11 +157,11 @@ class MessageIndex:
         """Keep the time and the length of the next message, and what is needed to find it by its id."""
         self.times.append(seconds(timestamp))
         self.lengths.append(length)
-        self._hashes.append(hash(id) if id is not None else 0)
+        self._hashes.append(_hash(id) if id is not None else _NO_ID)
 
     def find_ids(self, ids: set[str]) -> dict[str, list[int]]:
         """Look through all hashes."""
-        wanted = {hash(id): id for id in ids}
+        wanted = {_hash(id): id for id in ids}
         found: dict[str, list[int]] = {}
         for index, hashed in enumerate(self._hashes):
             if hashed in wanted:
@@ -235,6 +238,11 @@ class ReplaySink(MessageIndex):
 def seconds(timestamp: datetime | None) -> float:
     """Convert a time to seconds since the epoch; 0.0 if it is unknown."""
     return timestamp.timestamp() if timestamp is not None else 0.0
+
+
+def _hash(id: str) -> int:
+    """Hash an id; the result is never that of a message without one, although `hash("")` is 0."""
+    return hash(id) or 1
 
 
 def apply_outcome(message: m.Message, call_id: str, outcome: m.Outcome) -> None:

@@ -35,6 +35,17 @@ def parse_moment(value: object) -> datetime | None:
     return None
 
 
+def from_seconds(seconds: float) -> datetime:
+    """Convert seconds since 1970 to a time in UTC, clamped to the years that datetime supports.
+
+    A recorded time may be outside of them: in UTC if it has another zone, or because seconds are rounded.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
+
+
 def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:
     """Parse a time that a user wrote: a date, a time, `today`, `yesterday`, or how long ago (7d, 12h, 30m, 2w).
 

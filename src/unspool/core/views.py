@@ -20,7 +20,7 @@ OrphanMode = Literal["hide", "mark", "synthesize"]
 
 E = TypeVar("E", bound=msgspec.Struct)
 
-_INDEX_FIELDS = ("message_index", "interrupted_message_index", "after_message_index", "summary_message_index")
+_INDEX_FIELDS = ("message_index", "interrupted_message_index", "summary_message_index")
 _INDEX_LISTS = (
     "replaced_message_indices",
     "preserved_message_indices",
@@ -102,6 +102,13 @@ class View:
     def _new_index(self, index: int | None) -> int | None:
         return None if index is None or index in self._gone else self._moved(index)
 
+    def _last_until(self, index: int | None) -> int | None:
+        """The last message of the view at or before a message."""
+        if index is None:
+            return None
+        last = self._moved(index) - (index in self._gone)
+        return last if last >= 0 else None
+
     def _kept(self, events: list[E]) -> list[E]:
         """The events of the messages in the view, with their indices adjusted."""
         found = []
@@ -112,6 +119,9 @@ class View:
             for name in _INDEX_FIELDS:
                 if hasattr(event, name):
                     changes[name] = self._new_index(getattr(event, name))
+            if hasattr(event, "after_message_index"):
+                # What is cleared on another branch also left the context of the messages that follow in the view.
+                changes["after_message_index"] = self._last_until(event.after_message_index)
             for name in _INDEX_LISTS:
                 if hasattr(event, name):
                     changes[name] = [self._moved(index) for index in getattr(event, name) if index not in self._gone]

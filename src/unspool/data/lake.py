@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..core.errors import NotFoundError, UnspoolError, UsageError
+from ..core.errors import BusyError, NotFoundError, UnspoolError, UsageError
 from ..redact import Redactor
 from ..store import Store
 from ..store.rows import REDACTED, SessionRow
@@ -25,6 +25,14 @@ FINGERPRINTS = "fingerprints"
 """The table with a fingerprint of each session as it is in the lake."""
 _BATCH_MESSAGES = 20_000
 _BATCH_SESSIONS = 500
+_REMOVED_AT_ONCE = 1000
+"""How many sessions one condition names. Delta cannot parse conditions of any length."""
+_WRITER = "unspool"
+"""The name of our commits. Delta rejects one if the table has another one that its writer did not know."""
+_SETTINGS = {"delta.logRetentionDuration": "interval 36500 days"}
+"""By default, versions of a table can no longer be opened after 30 days."""
+_DAMAGED = " damaged"
+"""Ends the fingerprint of a session that was damaged in the store, so that the next sync writes it again."""
 SessionName = tuple[str, str]
 """The agent and the id of a session."""
 
@@ -56,6 +64,8 @@ class Lake:
         self.location = location if "://" in location else str(Path(location).expanduser().absolute())
         self._as_of = as_of
         self._redactor: Redactor | None = None
+        self._open: dict[str, Any] = {}
+        """The tables that are written, each at the version that this process knows."""
 
     # --- reading ---
 
@@ -63,7 +73,10 @@ class Lake:
         """Return the last snapshot, or the one given by `as_of`."""
         if not self._exists(SNAPSHOTS):
             raise NotFoundError(f"there is no lake at {self.location}; `unspool lake sync` creates one")
-        rows = self._table(SNAPSHOTS).to_pyarrow_table().to_pylist()
+        return self._read_snapshot(self._table(SNAPSHOTS))
+
+    def _read_snapshot(self, snapshots: Any) -> Snapshot:
+        rows = snapshots.to_pyarrow_table().to_pylist()
         wrong = {row["schema"] for row in rows} - {TABLES_SCHEMA}
         if wrong:
             raise UnspoolError(
@@ -98,7 +111,10 @@ class Lake:
         return bool(self._delta.DeltaTable.is_deltatable(self._uri(name)))
 
     def _table(self, name: str, version: int | None = None) -> Any:
-        return self._delta.DeltaTable(self._uri(name), version=version)
+        try:
+            return self._delta.DeltaTable(self._uri(name), version=version)
+        except self._delta.exceptions.DeltaError as error:
+            raise UnspoolError(f"the table {self._uri(name)} cannot be opened: {error}") from error
 
     # --- writing ---
 
@@ -106,18 +122,31 @@ class Lake:
         """Bring the lake up to date with a store. Each batch of sessions becomes visible as a whole or not at all.
 
         With a redactor, sessions are written without their secrets. A lake has either redacted or complete sessions,
-        never both, because earlier snapshots keep what was written before.
+        never both, because earlier snapshots keep what was written before. Raises BusyError if another process writes
+        to the lake at the same time.
         """
+        self._redactor = redactor
+        try:
+            return self._sync(store)
+        except self._delta.exceptions.CommitFailedError as error:
+            raise BusyError(f"another process has written to the lake at {self.location}; sync again") from error
+        except self._delta.exceptions.DeltaError as error:
+            raise UnspoolError(f"the lake at {self.location} cannot be written: {error}") from error
+
+    def _sync(self, store: Store) -> LakeReport:
         before = self._prepare()
         known = self._known()
-        self._redactor = redactor
         self._check_kind(known)
         wanted = self._wanted(store)
-        changed = [row for row in wanted.values() if known.get((row.agent, row.name)) != self._fingerprint(store, row)]
+        # A session may change before it is written. Its fingerprint must then be the old one, so that the next sync
+        # writes it again.
+        marks = {name: self._fingerprint(store, row) for name, row in wanted.items()}
+        changed = [row for name, row in wanted.items() if known.get(name) != marks[name]]
         gone = sorted(known.keys() - wanted.keys())
         number = before.number
         for batch in _batches(changed):
-            self._write(store, batch, known)
+            self._remove([(row.agent, row.name) for row in batch if (row.agent, row.name) in known])
+            self._write(store, batch, marks)
             number = self._publish(number)
         if gone:
             self._remove(gone)
@@ -141,19 +170,26 @@ class Lake:
     def _prepare(self) -> Snapshot:
         """Create the tables, or restore them to the last snapshot if an interrupted sync has written to them."""
         if not self._exists(SNAPSHOTS):
-            for name, schema in self._schemas():
-                if not self._exists(name):
-                    partitions = ["agent"] if name in TABLES else None
-                    self._delta.DeltaTable.create(self._uri(name), schema=schema, partition_by=partitions)
-                elif self._table(name).to_pyarrow_dataset().count_rows():
-                    self._table(name).delete()
-            self._publish(0)
-        found = self.snapshot()
+            self._create()
+        snapshots = self._table(SNAPSHOTS)
+        found = self._read_snapshot(snapshots)
+        self._open = {SNAPSHOTS: snapshots} | {name: self._table(name) for name in found.versions}
         for name, version in found.versions.items():
-            table = self._table(name)
-            if table.version() != version:
-                table.restore(version)
+            if self._open[name].version() != version:
+                self._open[name].restore(version, commit_properties=self._commit())
         return found
+
+    def _create(self) -> None:
+        for name, schema in self._schemas():
+            if not self._exists(name):
+                partitions = ["agent"] if name in TABLES else None
+                self._delta.DeltaTable.create(
+                    self._uri(name), schema=schema, partition_by=partitions, configuration=_SETTINGS
+                )
+            elif self._table(name).to_pyarrow_dataset().count_rows():
+                self._table(name).delete(commit_properties=self._commit())
+        self._open = {name: self._table(name) for name, _ in self._schemas()}
+        self._publish(0)
 
     def _schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         arrow = self._pa
@@ -162,7 +198,7 @@ class Lake:
             yield name, arrow_schema(name, plain=True).remove_metadata()
 
     def _known(self) -> dict[SessionName, str]:
-        rows = self._table(FINGERPRINTS).to_pyarrow_table().to_pylist()
+        rows = self._open[FINGERPRINTS].to_pyarrow_table().to_pylist()
         return {(row["agent"], row["session"]): row["fingerprint"] for row in rows}
 
     def _wanted(self, store: Store) -> dict[SessionName, SessionRow]:
@@ -182,30 +218,41 @@ class Lake:
         kind = f"{REDACTED}{self._redactor.rules} " if self._redactor is not None else ""
         return kind + digest.hexdigest()
 
-    def _write(self, store: Store, rows: list[SessionRow], known: dict[SessionName, str]) -> None:
-        names = [(row.agent, row.name) for row in rows]
-        replaced = [name for name in names if name in known]
-        if replaced:
-            self._remove(replaced)
+    def _write(self, store: Store, rows: list[SessionRow], marks: dict[SessionName, str]) -> None:
         made: dict[str, list[pa.RecordBatch]] = {}
-        for name, batch in Tables([Stored(store, {row.id for row in rows}, self._redactor)]).batches():
+        for name, batch in Tables([Stored(store, (row.id for row in rows), self._redactor)]).batches():
             made.setdefault(name, []).append(batch)
         for name, batches in made.items():
             self._append(name, self._pa.Table.from_batches(batches).cast(arrow_schema(name, plain=True)))
-        marks = [(*name, self._fingerprint(store, row)) for name, row in zip(names, rows, strict=True)]
-        columns = dict(zip(("agent", "session", "fingerprint"), map(list, zip(*marks, strict=True)), strict=True))
+        damaged = {damage.session for damage in store.messages.damaged}
+        columns = {
+            "agent": [row.agent for row in rows],
+            "session": [row.name for row in rows],
+            "fingerprint": [marks[row.agent, row.name] + _DAMAGED * (row.id in damaged) for row in rows],
+        }
         self._append(FINGERPRINTS, self._pa.table(columns))
 
     def _append(self, name: str, table: pa.Table) -> None:
+        # Only the first snapshot is written before its table exists, and only one process may write it.
+        place, mode = (self._open[name], "append") if name in self._open else (self._uri(name), "error")
         properties = self._delta.WriterProperties(compression="ZSTD")
-        self._delta.write_deltalake(self._uri(name), table, mode="append", writer_properties=properties)
-
-    def _remove(self, sessions: Iterable[SessionName]) -> None:
-        condition = " OR ".join(
-            f"(agent = {_quoted(agent)} AND session = {_quoted(session)})" for agent, session in sessions
+        self._delta.write_deltalake(
+            place, table, mode=mode, writer_properties=properties, commit_properties=self._commit()
         )
-        for name in (*TABLES, FINGERPRINTS):
-            self._table(name).delete(condition)
+
+    def _commit(self) -> Any:
+        return self._delta.CommitProperties(app_transactions=[self._delta.Transaction(_WRITER, 1)])
+
+    def _remove(self, sessions: list[SessionName]) -> None:
+        for start in range(0, len(sessions), _REMOVED_AT_ONCE):
+            by_agent: dict[str, list[str]] = {}
+            for agent, session in sessions[start : start + _REMOVED_AT_ONCE]:
+                by_agent.setdefault(agent, []).append(_quoted(session))
+            condition = " OR ".join(
+                f"(agent = {_quoted(agent)} AND session IN ({', '.join(names)}))" for agent, names in by_agent.items()
+            )
+            for name in (*TABLES, FINGERPRINTS):
+                self._open[name].delete(condition, commit_properties=self._commit())
 
     def _publish(self, number: int) -> int:
         """Make everything that was written visible as a new snapshot, in one commit; returns its number."""
@@ -215,7 +262,8 @@ class Lake:
             "at": [datetime.now(UTC)] * len(names),
             "schema": [TABLES_SCHEMA] * len(names),
             "table": names,
-            "version": [self._table(name).version() for name in names],
+            # Not the last versions, which another process may have written.
+            "version": [self._open[name].version() for name in names],
         }
         self._append(SNAPSHOTS, self._pa.table(rows))
         return number + 1

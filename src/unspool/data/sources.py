@@ -8,12 +8,13 @@ from typing import NamedTuple, Protocol
 
 from ..agents import AGENTS, SessionRef
 from ..core import model as m
-from ..core.errors import NotFoundError, UnspoolError
+from ..core.errors import BusyError, NotFoundError, UnspoolError
 from ..core.session import Session
 from ..io.sources import COMPRESSED
 from ..library import Library, SessionReading, expanded
 from ..redact import Redactor
 from ..store import Store, open_store
+from ..store.filters import SessionFilter
 
 LONG_LOG = 24 << 20
 """A session with more bytes of logs is read twice instead of being held in memory."""
@@ -104,20 +105,25 @@ class Stored:
 
     def __init__(self, store: Store, ids: Iterable[int] | None = None, redactor: Redactor | None = None) -> None:
         self._store = store
-        self._ids = ids
+        self._ids = None if ids is None else tuple(ids)
         self._redactor = redactor
 
     def readings(self) -> Iterator[SessionReading | Unreadable]:
-        """Yield each session."""
+        """Yield each session, or an `Unreadable` with the reason."""
         store = self._store
-        for row in store.sessions.select():
-            if self._ids is not None and row.id not in self._ids:
-                continue
+        for row in store.sessions.select(SessionFilter(ids=self._ids)):
             try:
-                session = store.messages.load_session(row.id)
-                yield reading_of(session if self._redactor is None else self._redactor.session(session))
+                # A session that is being written must not be read in part.
+                with store.snapshot():
+                    session = store.messages.load_session(row.id)
+            except NotFoundError:
+                continue  # It was forgotten after it was listed.
             except UnspoolError as error:
+                if isinstance(error, BusyError) or store.is_lost:
+                    raise  # This says nothing about the session.
                 yield Unreadable(row.agent, row.name, None, str(error))
+            else:
+                yield reading_of(session if self._redactor is None else self._redactor.session(session))
 
 
 def find_origins(places: Iterable[str | Path | Store | Session]) -> list[Origin]:

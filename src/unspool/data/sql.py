@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .tables import Tables
 
 _BATCH = "unspool_batch"
+_WORD = re.compile(r"\w+")
 _PLOT = re.compile(r"^-- plot: (\w+) (\w+) (\w+)$", re.MULTILINE)
 
 
@@ -46,29 +47,46 @@ def _fill(connection: DuckDBPyConnection, tables: Tables, names: tuple[str, ...]
 
 def run_on_tables(tables: Tables, sql: str) -> pa.RecordBatchReader:
     """Run a query on tables in memory. Only the tables that it names are filled."""
-    connection = load_package("duckdb").connect()
-    for name in TABLES:
+    connection = _connect()
+    wanted = _named(connection, sql)
+    # A table that is not filled must not exist, because the answer would be wrong without an error. A query that names
+    # no table gets all of them, so that it can list them and DuckDB's error can suggest one.
+    for name in wanted or TABLES:
         _create(connection, name)
-    if wanted := _named(connection, sql):
+    if wanted:
         _fill(connection, tables, wanted)
     return _answer(connection, sql)
 
 
 def run_on_lake(lake: Lake, sql: str) -> pa.RecordBatchReader:
     """Run a query on a lake, with all tables as of the same snapshot."""
-    connection = load_package("duckdb").connect()
-    # A query that names no known table gets all of them, so that DuckDB's error can suggest one.
+    connection = _connect()
     for name, dataset in lake.datasets(*_named(connection, sql)).items():
         connection.register(name, dataset)
     return _answer(connection, sql)
 
 
+def _connect() -> DuckDBPyConnection:
+    """Open a database in memory. By default, DuckDB would look for unknown tables among our Python variables."""
+    connection: DuckDBPyConnection = load_package("duckdb").connect()
+    connection.execute("SET python_enable_replacements = false")
+    return connection
+
+
 def _named(connection: DuckDBPyConnection, sql: str) -> tuple[str, ...]:
-    """Return the names of our tables that a query uses."""
+    """Return the names of our tables that a query uses; raises UsageError if it is not SQL."""
+    duckdb = load_package("duckdb")
     try:
-        found = connection.get_table_names(sql)
-    except load_package("duckdb").Error as error:
+        connection.extract_statements(sql)
+    except duckdb.Error as error:
         raise UsageError(_sentence(error)) from error
+    try:
+        # DuckDB ignores the case of names.
+        found = {name.lower() for name in connection.get_table_names(sql)}
+    except duckdb.Error:
+        # It does not know the columns here, so it rejects many valid queries, for example with USING or PIVOT.
+        words = set(_WORD.findall(sql.lower()))
+        return tuple(name for name in TABLES if name in words) or tuple(TABLES)
     return tuple(name for name in TABLES if name in found)
 
 
@@ -85,7 +103,7 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
 
 def _reader(found: Any) -> Any:
     """Return the rows of a result as a stream. DuckDB 2 renamed the method."""
-    return found.to_arrow_reader() if hasattr(found, "to_arrow_reader") else found.fetch_record_batch()
+    return found.to_arrow_reader() if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader()
 
 
 def _sentence(error: Exception) -> str:

@@ -193,11 +193,13 @@ class ArchivedOriginals:
     def lines_of(self, session: str) -> Iterator[bytes]:
         """Iterate over the log of a session that only the store still has, in pieces of whole lines."""
         for file in self._files_of(session):
-            rest = b""
+            rest: list[bytes] = []
             for data in self._store.files.chunks(file.id):
-                lines, newline, rest = (rest + data).rpartition(b"\n")
-                yield lines + newline
-            yield rest
+                if end := data.rfind(b"\n") + 1:
+                    yield b"".join([*rest, data[:end]])
+                    rest.clear()
+                rest.append(data[end:])
+            yield b"".join(rest)
 
     def _files_of(self, session: str) -> list[ArchivedFile]:
         """Return the archived files of a session; an empty list if any of them is still on disk."""

@@ -29,6 +29,7 @@ _POLL_PAUSE = 20
 _GRACE_WAKEUPS = 8
 """Number of wakeups without any report after which a change that a sync found counts as not reported."""
 _MOST_REMEMBERED = 100_000
+"""Number of reported paths from which they are forgotten after a sync. Until then it has to know them."""
 
 Homes = Mapping[Path, str]
 """The agents' folders, each with the name of its agent."""
@@ -77,6 +78,8 @@ class FileChanges:
         if not self._polls and not self._is_first_sync:
             self._unreported |= {path: _GRACE_WAKEUPS for path in unreported if path not in self._unreported}
         self._is_first_sync = False
+        if len(self._reported) > _MOST_REMEMBERED:
+            self._reported.clear()
 
     # --- reported ---
 
@@ -110,8 +113,6 @@ class FileChanges:
                 return
 
     def _note_reported(self, paths: list[Path]) -> None:
-        if len(self._reported) > _MOST_REMEMBERED:
-            self._reported.clear()
         self._reported.update(paths)
         for path, left in list(self._unreported.items()):
             if path in self._reported:

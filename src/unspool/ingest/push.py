@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
-from ..store.transfer import copy_content, copy_file, copy_summary
+from ..store.transfer import copy_content, copy_file, copy_summary, has_file
 from .change_diff import created
 from .writer import counted, tools_in
 
@@ -26,14 +26,12 @@ def push_kept(source: Store, target: Store) -> int:
 
 
 def _is_behind(target: Store, source: Store, row: SessionRow) -> bool:
-    """Whether `target` has fewer messages of a session than `source`, or fewer bytes of its files."""
+    """Whether `target` has fewer messages of a session than `source`, or lacks bytes or versions of its files."""
     same = SessionFilter(machine=target.machine, agent=row.agent, name=row.name)
     known = target.sessions.select(same)
-    if not known or known[0].messages != row.messages:
-        return not known or known[0].messages < row.messages
-    sizes = {file.path: target.files.get(file.id).kept for file in target.files.of_session(known[0].id)}
-    files = source.files.of_session(row.id)
-    return any(source.files.get(file.id).kept > sizes.get(file.path, 0) for file in files)
+    if not known or known[0].messages < row.messages:
+        return True
+    return any(not has_file(source, target, file.id) for file in source.files.of_session(row.id))
 
 
 def copy_session(source: Store, target: Store, row: SessionRow) -> None:

@@ -21,10 +21,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
@@ -48,6 +47,10 @@ from .read_parts import (
 from .reading_order import folder_of
 from .scan import ChangedLog, LogStat, surroundings
 from .writer import Messages, SessionWriter
+
+if TYPE_CHECKING:
+    # Windows has none.
+    from multiprocessing.context import ForkProcess
 
 WORTH_IT = 32 << 20
 """Number of bytes from which starting processes pays off."""
@@ -104,7 +107,12 @@ class ReaderPool:
         if self._workers is None and self._worth_it is not None and self._expected >= self._worth_it:
             # The garbage collector would write to all objects that the processes share.
             gc.freeze()
-            self._workers = _Workers()
+            try:
+                self._workers = _Workers()
+            except OSError:
+                # There are too many processes or open files, or the disk is full. The caller reads everything.
+                self._worth_it = None
+                gc.unfreeze()
 
     @property
     def has_started(self) -> bool:
@@ -144,26 +152,29 @@ class _Workers:
     """
 
     def __init__(self) -> None:
-        self._is_broken = False
-        self._stack = ExitStack()
-        made = (tempfile.TemporaryFile() for _ in range(_AHEAD))  # noqa: SIM115 - the stack closes them
-        self.files = [self._stack.enter_context(file).fileno() for file in made]
-        tasks, self._tasks = os.pipe()
-        self._done, done = os.pipe()
-        context = multiprocessing.get_context("fork")
-        self._processes: list[ForkProcess] = [
-            context.Process(
-                target=_work,
-                args=(os.getpid(), self.files, (tasks, done), (self._tasks, self._done)),
-                daemon=True,
-            )
-            for _ in range(os.cpu_count() or 1)
-        ]
-        with uninterrupted():
-            for process in self._processes:
-                process.start()
-        os.close(tasks)
-        os.close(done)
+        """Start the processes. Raises OSError."""
+        self._processes: list[ForkProcess] = []
+        self._is_broken = True
+        with ExitStack() as stack, ExitStack() as theirs:
+            made = (tempfile.TemporaryFile() for _ in range(_AHEAD))  # noqa: SIM115 - the stack closes them
+            self.files = [stack.enter_context(file).fileno() for file in made]
+            self._done, done = os.pipe()
+            stack.callback(os.close, self._done)
+            theirs.callback(os.close, done)
+            stack.callback(self._join)
+            tasks, self._tasks = os.pipe()
+            # The processes end when it is closed.
+            stack.callback(os.close, self._tasks)
+            theirs.callback(os.close, tasks)
+            context = multiprocessing.get_context("fork")
+            args = (os.getpid(), self.files, (tasks, done), (self._tasks, self._done))
+            with uninterrupted():
+                for _ in range(os.cpu_count() or 1):
+                    process = context.Process(target=_work, args=args, daemon=True)
+                    process.start()
+                    self._processes.append(process)
+            self._is_broken = False
+            self._stack = stack.pop_all()
 
     def begin(self, number: int, homes: list[tuple[str, Path]], group: _Group) -> None:
         """Have the next free process read a group and write the results to a file. Raises OSError."""
@@ -185,15 +196,16 @@ class _Workers:
 
     def close(self, kill: bool) -> None:
         """Stop the processes; with `kill`, without waiting for what they are still reading."""
-        os.close(self._tasks)
+        self._is_broken |= kill
+        self._stack.close()
+
+    def _join(self) -> None:
         for process in self._processes:
-            if kill or self._is_broken:
+            if self._is_broken:
                 process.kill()
         for process in self._processes:
             process.join()
             process.close()
-        os.close(self._done)
-        self._stack.close()
 
 
 class _Group(NamedTuple):

@@ -10,7 +10,7 @@ from ..core.errors import UnspoolError
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
-from ..store.transfer import copy_annotations, copy_file, copy_forgotten, copy_summary, highest_id
+from ..store.transfer import copy_annotations, copy_file, copy_forgotten, copy_summary, ids_in
 from .push import copy_session
 
 
@@ -19,11 +19,10 @@ def copy_readable(damaged: Store, new: Store) -> int:
 
     A session whose messages are damaged is copied without them: they can be read from its archived files again.
     """
-    for file in range(1, highest_id(damaged, "file") + 1):
-        with suppress(UnspoolError), new.transaction():
-            copy_file(damaged, new, file)
+    for file in ids_in(damaged, "file"):
+        _copy_file(damaged, new, file)
     copied = 0
-    for id in range(1, highest_id(damaged, "session") + 1):
+    for id in ids_in(damaged, "session"):
         with suppress(UnspoolError):
             for row in damaged.sessions.select(SessionFilter(machine=damaged.machine, ids=(id,))):
                 copied += _copy(damaged, new, row)
@@ -32,6 +31,13 @@ def copy_readable(damaged: Store, new: Store) -> int:
     with suppress(UnspoolError), new.transaction():
         copy_annotations(damaged, new)
     return copied
+
+
+def _copy_file(damaged: Store, new: Store, id: int) -> None:
+    for alone in (False, True):
+        with suppress(UnspoolError), new.transaction():
+            copy_file(damaged, new, id, alone=alone)
+            return
 
 
 def _copy(damaged: Store, new: Store, row: SessionRow) -> bool:

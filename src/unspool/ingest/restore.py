@@ -68,7 +68,12 @@ def _write(store: Store, file: FileState, path: Path) -> None:
 def _layout(agent: str, path: str) -> Path:
     """Return the path of a file in a home directory, starting at the agent's folder."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
-    info = agent_named(agent).info
-    names = {relative.split("/")[0] for relative in info.paths}
-    start = next((index for index, part in enumerate(parts) if part in names), len(parts) - 1)
-    return Path(info.folder, *parts[start:])
+    known = agent_named(agent)
+    names = {relative.split("/")[0] for relative in known.info.paths}
+    # Folders above the agent's may have the same names as those inside it.
+    starts = [index for index in reversed(range(len(parts))) if parts[index] in names]
+    in_folder = [index for index in starts if index and parts[index - 1] == known.info.folder]
+    root = len(known.root_of(Path(*parts)).parts)
+    in_root = [index for index in starts if index == root]
+    start = [*in_folder, *in_root, *starts, len(parts) - 1][0]
+    return Path(known.info.folder, *parts[start:])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ..agents import AGENTS
+from ..core.timestamps import from_seconds
 from ..library import Library
 from ..store import Store
 from ..store.filters import SessionFilter
@@ -40,8 +41,9 @@ def fates(store: Store, homes: list[str] | list[Path], filter: SessionFilter | N
     spans = {agent: AGENTS[agent].retention(root) for agent, root in Library(*homes).homes()}
     found = []
     for row in store.sessions.select(replace(filter or SessionFilter(), machine=store.machine, kind="main")):
-        span = spans.get(row.agent)
-        deleted = row.ended_at + span if row.ended_at is not None and span is not None and not row.gone_at else None
+        span, deleted = spans.get(row.agent), None
+        if row.ended_at is not None and span is not None and not row.gone_at:
+            deleted = from_seconds(row.ended_at.timestamp() + span.total_seconds())
         found.append(Fate(row, deleted))
     yield from sorted(
         found, key=lambda fate: (not fate.is_gone, fate.deleted_at is None, fate.deleted_at or datetime.now(UTC))

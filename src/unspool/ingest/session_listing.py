@@ -10,13 +10,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..agents import SessionRef, SessionSource
 from ..io.faults import Faults, collect_faults
 from .helper_process import end_with, uninterrupted
+
+if TYPE_CHECKING:
+    # Windows has none.
+    from multiprocessing.context import ForkProcess
 
 _AT_ONCE = 200
 """Number of sessions that are sent together."""
@@ -34,12 +39,12 @@ def list_elsewhere(home: SessionSource) -> Iterator[SessionRef]:
 
     If it fails, this process lists all sessions, so that some of them come twice.
     """
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_list, args=(home, sender, os.getpid()))
-    with uninterrupted():
-        process.start()
-    sender.close()
+    try:
+        process, receiver = _start(home)
+    except OSError:
+        # There are too many processes or open files.
+        yield from home.refs()
+        return
     try:
         is_complete = yield from _received(receiver)
     finally:
@@ -49,12 +54,25 @@ def list_elsewhere(home: SessionSource) -> Iterator[SessionRef]:
         yield from home.refs()
 
 
+def _start(home: SessionSource) -> tuple[ForkProcess, Connection]:
+    """Start the other process; returns it, and the connection to receive from. Raises OSError."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    with ExitStack() as stack, sender:
+        stack.enter_context(receiver)
+        process = context.Process(target=_list, args=(home, sender, os.getpid()))
+        with uninterrupted():
+            process.start()
+        stack.pop_all()
+    return process, receiver
+
+
 def _received(receiver: Connection) -> Generator[SessionRef, None, bool]:
     """Iterate over the sessions that are received; returns whether the list is complete."""
     while True:
         try:
             message = receiver.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return False
         if isinstance(message, _End):
             message.faults.pass_on()

@@ -26,7 +26,7 @@ from .push import copy_session
 from .restore import restore_session
 from .session import SessionIngest
 from .sync import Syncer
-from .verify import FileOnDisk
+from .verify import FileOnDisk, row_of
 from .writer import SessionWriter
 
 _DISK = "the file on disk"
@@ -34,6 +34,7 @@ _ARCHIVE = "the archive"
 _OTHER_STORE = "the other store"
 _ITSELF = "the part that is intact"
 _BASE = "the repaired bytes that it is packed against"
+_SYNC = "a later sync"
 
 
 class _Candidate(NamedTuple):
@@ -55,7 +56,11 @@ class StoreRepair:
         self._integrity = StoreIntegrity(store)
 
     def run(self, faults: list[DataFault]) -> None:
-        """Repair what can be repaired, and note in each fault where the correct data came from."""
+        """Repair what can be repaired, and note in each fault where the correct data came from.
+
+        Faults of files that were forgotten since are removed.
+        """
+        faults[:] = [fault for fault in faults if fault.part != "bytes" or row_of(self._store, fault.id) is not None]
         in_files = [fault for fault in faults if fault.part == "bytes"]
         for fault in in_files:
             if fault.reason != DIFFERS:
@@ -79,23 +84,43 @@ class StoreRepair:
 
     def _repair_bytes(self, fault: DataFault) -> str | None:
         file, start, length = fault.id, fault.first, fault.count
-        if self._store.chunks.has_base(file, start) and self._integrity.check_chunk(file, start, length, None) is None:
-            return _BASE
-        damaged = self._integrity.chunk_data(file, start) or b""
-        for content, source, is_right in self._candidates(fault, damaged):
-            packed = pack(content)
-            if len(content) == length and (is_right or is_content_of(packed, damaged)):
-                with self._store.exclusive(), self._store.transaction():
-                    self._integrity.replace_chunk(file, start, length, packed)
-                return source
+        with self._store.exclusive():
+            if (chunks := self._chunks_in(fault)) not in ([], [(start, length)]):
+                # A sync has archived them again since the fault was found.
+                return _SYNC if self._is_intact(fault, chunks) else None
+            has_base = self._store.chunks.has_base(file, start)
+            if has_base and self._integrity.check_chunk(file, start, length, None) is None:
+                return _BASE
+            damaged = self._integrity.chunk_data(file, start) or b""
+            for content, source, is_right in self._candidates(fault, damaged):
+                packed = pack(content)
+                if len(content) == length and (is_right or is_content_of(packed, damaged)):
+                    with self._store.transaction():
+                        self._integrity.replace_chunk(file, start, length, packed)
+                    return source
         return None
+
+    def _chunks_in(self, fault: DataFault) -> list[tuple[int, int]]:
+        """Return the start and length of the chunks that currently have some of the bytes of a fault."""
+        end = fault.first + fault.count
+        chunks = self._integrity.chunks(fault.id)
+        return [(start, length) for start, length in chunks if start < end and start + length > fault.first]
+
+    def _is_intact(self, fault: DataFault, chunks: list[tuple[int, int]]) -> bool:
+        """Whether these chunks have all bytes of a fault, each of them once, and none is damaged."""
+        position = min(fault.first, chunks[0][0])
+        for start, length in chunks:
+            if start != position or self._integrity.check_chunk(fault.id, start, length, None) is not None:
+                return False
+            position = start + length
+        return position >= fault.first + fault.count
 
     def _candidates(self, fault: DataFault, damaged: bytes) -> Iterator[_Candidate]:
         if (content := unpack_damaged(damaged)) is not None:
             yield _Candidate(content, _ITSELF, True)
         disk = FileOnDisk(self._store, fault.id)
         if (on_disk := disk.read(fault.first, fault.count)) is not None:
-            yield _Candidate(on_disk, _DISK, disk.is_unchanged)
+            yield _Candidate(on_disk, _DISK, disk.is_unchanged())
         row = self._store.files.get(fault.id)
         known = self._other.files.at(row.path) if self._other is not None else None
         if self._other is not None and known is not None:
@@ -111,11 +136,16 @@ class StoreRepair:
 
         Resetting the recorded time makes the sync compare their bytes.
         """
+        if not faults:
+            return
+        with self._store.exclusive(), self._store.transaction():
+            for fault in faults:
+                if (row := row_of(self._store, fault.id)) is not None:
+                    self._store.files.put(row._replace(changed=0))
+        self._sync()
         for fault in faults:
-            self._store.files.put(self._store.files.get(fault.id)._replace(changed=0))
-        failures = self._sync() if faults else {}
-        for fault in faults:
-            fault.repaired_from = None if fault.name in failures else _DISK
+            row = self._store.files.at(fault.name)
+            fault.repaired_from = _DISK if row is not None and row.changed else None
 
     # --- sessions ---
 
@@ -145,12 +175,13 @@ class StoreRepair:
         files = self._store.files.of_session(row.id)
         return bool(files) and all(FileOnDisk(self._store, file.id).exists for file in files)
 
-    def _sync(self) -> dict[str, str]:
-        return Syncer(self._store, *self._homes).run().failures
+    def _sync(self) -> None:
+        Syncer(self._store, *self._homes).run()
 
     def _read_archive(self, row: SessionRow) -> None:
         """Read a session from its archived files, which are restored to a temporary folder."""
-        with TemporaryDirectory(prefix="unspool-") as folder:
+        # The session must not be changed after its files were restored.
+        with TemporaryDirectory(prefix="unspool-") as folder, self._store.exclusive():
             try:
                 written = restore_session(self._store, row, Path(folder))
             except DamagedError:
@@ -159,7 +190,7 @@ class StoreRepair:
             ref = next((ref for ref in home.refs() if ref.id == row.ref), None)
             if ref is not None:
                 names = {str(file.to): file.path for file in written}
-                with self._store.exclusive(), self._store.transaction():
+                with self._store.transaction():
                     self._write(row, home, ref, names)
 
     def _write(self, row: SessionRow, home: SessionSource, ref: SessionRef, names: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..agents import AGENTS
-from ..core.errors import UnspoolError
+from ..core.errors import NotFoundError, UnspoolError
 from ..store import Store
 from ..store.integrity import Counts, DataFault, StoreIntegrity
 from ..store.rows import FileRow
@@ -71,19 +71,37 @@ class Verifier:
         yield
 
     def _check_file(self, id: int) -> Iterator[None]:
-        disk = FileOnDisk(self._store, id)
-        expected = 0
-        for start, length in self._integrity.chunks(id):
-            if start != expected:
-                self._add(self._integrity.bytes_fault(id, expected, start - expected, "missing"))
-            expected = start + length
-            on_disk = disk.read(start, length) if disk.is_unchanged else None
-            self.found.compared += on_disk is not None
-            self._add(self._integrity.check_chunk(id, start, length, on_disk))
+        """Check a file as it is archived now: bytes that are appended between two steps are not checked."""
+        with self._store.snapshot():
+            row, chunks = row_of(self._store, id), self._integrity.chunks(id)
+        if row is None:
+            return
+        end = 0
+        for start, length in chunks:
+            if start > end:
+                self._add(self._integrity.bytes_fault(id, end, start - end, "missing"))
+            elif start < end:
+                self._add(self._integrity.bytes_fault(id, start, end - start, "stored twice"))
+            end = max(end, start + length)
+        if end < row.kept:
+            self._add(self._integrity.bytes_fault(id, end, row.kept - end, "missing"))
+        for start, length in chunks:
+            self._add(self._check_chunk(id, start, length))
             yield
-        kept = self._store.files.get(id).kept
-        if expected < kept:
-            self._add(self._integrity.bytes_fault(id, expected, kept - expected, "missing"))
+
+    def _check_chunk(self, id: int, start: int, length: int) -> DataFault | None:
+        """Check a chunk, and compare it with the file on disk if that is unchanged; returns its fault, if any."""
+        while row_of(self._store, id) is not None:
+            disk = FileOnDisk(self._store, id)
+            on_disk = disk.read_unchanged(start, length)
+            fault = self._integrity.check_chunk(id, start, length, on_disk)
+            now = length if fault is None else dict(self._integrity.chunks(id)).get(start, length)
+            if now == length:
+                self.found.compared += on_disk is not None
+                return fault
+            # A sync has replaced the chunk by a longer one.
+            length = now
+        return None
 
     def _add(self, fault: DataFault | None) -> None:
         if fault is not None:
@@ -94,38 +112,52 @@ class FileOnDisk:
     """An archived file, as it currently is on the disk of this machine."""
 
     def __init__(self, store: Store, file: int) -> None:
-        row = store.files.at(store.files.get(file).path)
+        archived = row_of(store, file)
+        row = store.files.at(archived.path) if archived is not None else None
         self.row = row if row is not None and row.id == file else None
         """None if the file is of another machine, or a version that was replaced."""
-        self._now = _stat_of(self.row) if self.row is not None else None
+        self._stat = _stat_of(self.row)
 
     @property
     def exists(self) -> bool:
         """Whether the file exists."""
-        return self._now is not None
+        return self._stat is not None
 
-    @property
     def is_unchanged(self) -> bool:
-        """Whether it is still the one that was archived, judging by its size, times and inode."""
-        row, now = self.row, self._now
+        """Whether it is still the one that was archived, judging by its current size, times and inode."""
+        row, now = self.row, _stat_of(self.row)
         known = (row.device, row.inode, row.size, row.changed) if row is not None else None
         return now is not None and known == (now.device, now.inode, now.size, now.changed)
 
     def read(self, start: int, length: int) -> bytes | None:
         """Return `length` bytes from `start`; None if the file does not have them any more."""
-        if self._now is None:
+        if self._stat is None:
             return None
         try:
-            with self._now.source.open() as file:
+            with self._stat.source.open() as file:
                 file.seek(start)
                 data = file.read(length)
         except OSError:
             return None
         return data if len(data) == length else None
 
+    def read_unchanged(self, start: int, length: int) -> bytes | None:
+        """Return the same bytes; None if the file has changed since it was archived."""
+        data = self.read(start, length) if self.is_unchanged() else None
+        # It may have changed while it was read.
+        return data if self.is_unchanged() else None
 
-def _stat_of(row: FileRow) -> LogStat | None:
-    if row.gone_at is not None or row.agent not in AGENTS:
+
+def row_of(store: Store, file: int) -> FileRow | None:
+    """Return the row of an archived file; None if its session was forgotten in the meantime."""
+    try:
+        return store.files.get(file)
+    except NotFoundError:
+        return None
+
+
+def _stat_of(row: FileRow | None) -> LogStat | None:
+    if row is None or row.gone_at is not None or row.agent not in AGENTS:
         return None
     try:
         return stat_log(row.agent, Path(row.path))

@@ -7,7 +7,7 @@ shows whether it changed, and bytes. Only this module knows what it is stored in
 from __future__ import annotations
 
 from contextlib import closing
-from errno import EIO
+from errno import EBUSY, EIO
 from io import BytesIO
 from pathlib import Path
 from stat import S_ISREG
@@ -27,6 +27,8 @@ COMPRESSED = ".zst"
 """Suffix of files that are compressed with Zstandard."""
 _ROWS = ".jsonl"
 _BUSY_SECONDS = 2.0
+_MOST_ATTEMPTS = 5
+"""How often a database is read again because another program opened it meanwhile."""
 
 
 class Stamp(NamedTuple):
@@ -214,24 +216,38 @@ class SqliteSource:
 
 def query(database: Path, sql: str, **parameters: Any) -> list[dict[str, Any]]:
     """Select rows of an agent's database, each as a dict. The database is only read. Raises OSError."""
+    for _ in range(_MOST_ATTEMPTS):
+        found = _attempt(database, sql, parameters)
+        if found is not None:
+            return found
+    raise OSError(EBUSY, "the database changes while it is read", str(database))
+
+
+def _attempt(database: Path, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Select rows; None if they were read without locks and the database was opened or changed meanwhile."""
     import sqlite3
 
-    try:
-        with closing(_connect(database)) as connection:
-            cursor = connection.execute(sql, parameters)
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
-    except sqlite3.Error as error:
-        raise OSError(EIO, str(error), str(database)) from error
-
-
-def _connect(database: Path) -> Connection:
-    import sqlite3
-
-    for file in (database, database.with_name(database.name + "-wal")):
+    for file in (database, _write_ahead_log(database)):
         if file.exists():
             fetch_file(file)
-    mode = "mode=ro&immutable=1" if _is_closed_write_ahead(database) else "mode=ro"
+    before = _state(database)
+    needs_locks = not _is_closed_write_ahead(database)
+    try:
+        with closing(_connect(database, needs_locks)) as connection:
+            cursor = connection.execute(sql, parameters)
+            names = [column[0] for column in cursor.description]
+            rows = [dict(zip(names, row, strict=True)) for row in cursor]
+    except sqlite3.Error as error:
+        if needs_locks or before == _state(database):
+            raise OSError(EIO, str(error), str(database)) from error
+        return None
+    return rows if needs_locks or before == _state(database) else None
+
+
+def _connect(database: Path, needs_locks: bool) -> Connection:
+    import sqlite3
+
+    mode = "mode=ro" if needs_locks else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     return connection
@@ -245,4 +261,15 @@ def _is_closed_write_ahead(database: Path) -> bool:
     with open_file(database) as file:
         header = file.read(20)
     is_write_ahead = header[18:20] == b"\2\2"
-    return is_write_ahead and not database.with_name(database.name + "-wal").exists()
+    return is_write_ahead and not _write_ahead_log(database).exists()
+
+
+def _write_ahead_log(database: Path) -> Path:
+    return database.with_name(database.name + "-wal")
+
+
+def _state(database: Path) -> tuple[int | bool, ...]:
+    """Return what differs after another program has opened the database or written to it."""
+    facts = database.stat()
+    is_open = _write_ahead_log(database).exists()
+    return is_open, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

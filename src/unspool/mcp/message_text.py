@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..agents import agent_named
 from ..core import model as m
+from ..render.diff import classified_lines
 from ..render.sanitize import pretty
 from .quoting import name, visible
 from .request import moment
@@ -78,5 +79,5 @@ def described(action: m.Action | None) -> str:
 
 def changed_lines(diff: str) -> str:
     """Return the removed and added lines of a diff."""
-    lines = [line for line in diff.split("\n") if line.startswith(("+", "-")) and not line.startswith(("+++", "---"))]
+    lines = [line for kind, line in classified_lines(diff) if kind in ("add", "del")]
     return "\n".join(lines) or diff

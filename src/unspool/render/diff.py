@@ -86,6 +86,12 @@ def changed_files(diff: str, path: str | None = None) -> list[FileChange]:
     return found
 
 
+def classified_lines(diff: str) -> list[tuple[Kind, str]]:
+    """Return every line of a diff unchanged, with its kind."""
+    given = _split(diff)
+    return [(line.kind, text) for line, text in zip(_Reader(given).every_line(), given, strict=True)]
+
+
 def diff_rows(diff: str, path: str | None = None) -> list[Row]:
     """Return the rows of a diff, with syntax highlighting unless the diff is too large for it."""
     lines = list(_lines(harmless(diff)))
@@ -145,7 +151,11 @@ def _worth_showing(rows: list[Row]) -> Iterator[Row]:
 
 
 def _lines(diff: str) -> Iterator[_Line]:
-    return _Reader(diff.rstrip("\n").split("\n")).lines()
+    return _Reader(_split(diff)).lines()
+
+
+def _split(diff: str) -> list[str]:
+    return diff.rstrip("\n").split("\n")
 
 
 class _Reader:
@@ -162,6 +172,13 @@ class _Reader:
         self._numbers_old = self._numbers_new = False
 
     def lines(self) -> Iterator[_Line]:
+        """Yield the lines that say something about the file."""
+        for text, line in zip(self._given, self.every_line(), strict=True):
+            # Whether the replaced part ends with a newline says nothing about the file.
+            if not text.startswith("\\") or self._numbers_old or self._numbers_new:
+                yield line
+
+    def every_line(self) -> Iterator[_Line]:
         """Yield each line with its kind and its line numbers."""
         skipped = False
         for index, text in enumerate(self._given):
@@ -177,8 +194,7 @@ class _Reader:
                 yield self._hunk(text)
             elif not is_inside and text.startswith(("Index: ", "=====", "diff --git ", "index ")):
                 yield _Line("file", None, None, text)
-            elif not text.startswith("\\") or self._numbers_old or self._numbers_new:
-                # Whether the replaced part ends with a newline says nothing about the file.
+            else:
                 yield self._line(text)
 
     def _is_head(self, index: int) -> bool:

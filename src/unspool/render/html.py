@@ -28,7 +28,7 @@ from ..core import model as m
 from ..core.session import Session
 from ..core.views import Branches
 from .compiled_templates import template_environment
-from .diff import highlighter
+from .diff import Kind, classified_lines, highlighter
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
 from .plain_text import plain_line
 from .sanitize import harmless, local, one_line, pretty
@@ -121,14 +121,9 @@ def _lexer(language: str) -> Lexer | None:
         return None
 
 
-def diff_lines(text: str) -> list[tuple[str, str]]:
+def diff_lines(text: str) -> list[tuple[Kind, str]]:
     """Return the lines of a diff, each with its kind."""
-    kinds = {"+": "add", "-": "del", "@": "hunk"}
-    found = []
-    for line in harmless(text).rstrip("\n").split("\n"):
-        kind = "file" if line.startswith(("+++", "---")) else kinds.get(line[:1], "same")
-        found.append((kind, line))
-    return found
+    return classified_lines(harmless(text))
 
 
 @cache

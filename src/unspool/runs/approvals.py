@@ -95,8 +95,8 @@ class Approvals:
         self._edits.pop(id, None)
         return self._open.pop(id, None) is not None
 
-    def answer(self, id: str, digest: str, answer: Answer, who: str, by: DecisionMaker) -> PermissionRequest:
-        """Close a request with an answer. If the answer is invalid, raise and leave the request open."""
+    def check(self, id: str, digest: str, answer: Answer, who: str) -> OpenRequest:
+        """Return an open request that this answer would close. If the answer is invalid or too late, raise."""
         opened = self._open.get(id)
         if opened is None:
             given = self._answered.get(id)
@@ -106,6 +106,11 @@ class Approvals:
         if digest != opened.digest:
             raise ConflictError("The request has changed since you saw it. Review it again.")
         _check(opened.request, answer)
+        return opened
+
+    def answer(self, id: str, digest: str, answer: Answer, who: str, by: DecisionMaker) -> PermissionRequest:
+        """Close a request with an answer. If the answer is invalid, raise and leave the request open."""
+        opened = self.check(id, digest, answer, who)
         del self._open[id]
         self._edits.pop(id, None)
         self._answered[id] = GivenAnswer(answer.verdict, who, by)

@@ -52,7 +52,7 @@ class DriverEvents:
             case TextDelta():
                 run.recorder.emit("words", run.texts.add(event))
             case MessageAccepted():
-                if run.messages.accept(event.message):
+                if run.outbox.accepted(event.message):
                     run.recorder.record("taken_up", {"message": event.message})
             case MessageReturned():
                 run.outbox.returned(event.message)
@@ -119,7 +119,8 @@ class DriverEvents:
         report = run.recorder.emit if run.details.server_ends else run.recorder.record
         report("withdrawn", {"request": id})
 
-    def _cancel_requests(self, now: float) -> None:
+    def cancel_requests(self, now: float) -> None:
+        """Close all open requests, because the agent is no longer waiting for an answer."""
         run = self._run
         for opened in run.approvals.open():
             self._cancel_request(opened.request.id, now)
@@ -128,7 +129,7 @@ class DriverEvents:
         run = self._run
         if run.machine.has_ended:
             return
-        self._cancel_requests(now)
+        self.cancel_requests(now)
         if run.details.is_interrupting and event.outcome == "completed":
             run.recorder.log.set_turn_end(run.id, "completed")
         was_interrupted = run.details.is_interrupting
@@ -150,7 +151,7 @@ class DriverEvents:
             if not run.machine.is_stopping:
                 reason = EXITED_IN_TURN
                 self._record_crash(event)
-        self._cancel_requests(now)
+        self.cancel_requests(now)
         run.details.error = event.error or run.details.error
         run.details.processes = []
         run.machine.exited(reason, now)

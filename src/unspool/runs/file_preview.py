@@ -33,7 +33,8 @@ def preview_edit(edit: ProposedEdit, folder: str) -> FilePreview:
     found = _read(path)
     warnings = [found.problem] if found.problem else []
     if os.path.islink(path):
-        warnings.append(f"The path is a symbolic link to {path.resolve()}.")
+        # Not `Path.resolve`, which raises an error for symbolic links in a circle.
+        warnings.append(f"The path is a symbolic link to {os.path.realpath(path)}.")
     diff = None
     if found.problem is None:
         after = _apply(edit, found.text, warnings)
@@ -129,7 +130,10 @@ def _apply_cell(edit: CellEdit, before: str | None, warnings: list[str]) -> tupl
     if cells is None:
         warnings.append(f"The file is not a notebook that can be read: {_FAILS}.")
         return None
-    source = _source_of(edit.cell, cells)
+    if edit.cell is None and edit.mode != "insert":
+        warnings.append(f"The change names no cell: {_FAILS}.")
+        return None
+    source = None if edit.cell is None else _source_of(edit.cell, cells)
     if source is None and edit.cell is not None:
         warnings.append(f"The notebook has no cell {edit.cell}: {_FAILS}.")
         return None
@@ -152,7 +156,7 @@ def _cells(text: str | None) -> list[Any] | None:
     return cells if isinstance(cells, list) else None
 
 
-def _source_of(id: str | None, cells: list[Any]) -> str | None:
+def _source_of(id: str, cells: list[Any]) -> str | None:
     """Return the source of a cell, found by its id or, as in `cell-3`, by its index."""
     for index, cell in enumerate(cells):
         if isinstance(cell, dict) and id in (cell.get("id"), f"cell-{index}"):

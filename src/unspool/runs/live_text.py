@@ -65,6 +65,8 @@ class LiveTexts:
         self._keeper = keeper
         self._turn = 0
         self._texts: dict[tuple[str | None, bool], LiveText] = {}
+        self._ends: dict[tuple[str | None, bool], int] = {}
+        """The end of each text, so that a long text is not counted again for every piece."""
 
     @property
     def main(self) -> LiveText | None:
@@ -75,14 +77,16 @@ class LiveTexts:
         """Start a turn. The text of earlier turns is in the log."""
         self._turn += 1
         self._texts.clear()
+        self._ends.clear()
         self.release()
 
     def add(self, delta: TextDelta) -> dict[str, Any]:
         """Add a piece; return the event to publish."""
         key = (delta.subagent, delta.thinking)
         text = self._texts.setdefault(key, LiveText(turn=self._turn, subagent=delta.subagent))
-        offset = text.end
+        offset = self._ends.get(key, 0)
         text.append(delta.text)
+        self._ends[key] = offset + utf16_length(delta.text)
         if self._keeper is not None and key == _MAIN:
             self._keeper.append(delta.text)
         return {
@@ -97,6 +101,7 @@ class LiveTexts:
         """End the turn. Return the main text if it was cut off, because the session log may not have it."""
         main = self.main
         self._texts = {_MAIN: main} if is_cut_off and main is not None and main.text.strip() else {}
+        self._ends = {key: self._ends[key] for key in self._texts}
         kept = self.main
         if kept is not None:
             kept.is_cut_off = True

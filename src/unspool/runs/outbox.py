@@ -37,7 +37,7 @@ class Outbox:
         self._run = run
         self._tasks = BackgroundTasks()
         self._images: dict[str, tuple[ImageInput, ...]] = {}
-        """The images of messages by message id, for messages that are queued or have to be sent again."""
+        """The images by message id, until the agent has accepted the message: it may have to be sent again."""
 
     async def send(self, id: str, text: str, who: str, attachments: Sequence[Attachment] = ()) -> RunMessage:
         """Accept a message from a person; the order in the log is the order for everyone."""
@@ -61,6 +61,7 @@ class Outbox:
             except UnspoolError:
                 # The sender gets the error, and may send the message again under the same id.
                 run.messages.drop(message)
+                self._images.pop(id, None)
                 self._fail(is_first)
                 raise
         return message
@@ -77,6 +78,17 @@ class Outbox:
             self._run.machine.turn_ended(time.monotonic())
         self._run.report_state()
 
+    def accepted(self, id: str) -> bool:
+        """Record that the agent has accepted a message; return False if it was not waiting."""
+        if not self._run.messages.accept(id):
+            return False
+        self._images.pop(id, None)
+        return True
+
+    def release(self) -> None:
+        """Release the images, because the run has ended and sends no more messages."""
+        self._images.clear()
+
     # --- queued messages ---
 
     def turn_ended(self, outcome: TurnOutcome) -> None:
@@ -89,7 +101,7 @@ class Outbox:
             self._hold("asking")
 
     def returned(self, id: str) -> None:
-        """Queue a message again that the agent did not read before its turn was interrupted."""
+        """Queue a message again that the agent did not read."""
         message = self._run.messages.find(id)
         if message is not None and message.state == "sent":
             message.state = "queued"
@@ -117,6 +129,7 @@ class Outbox:
         if action == "discard":
             for message in self._run.messages.queued():
                 message.state = "removed"
+                self._images.pop(message.id, None)
         self._hold("holding" if action == "hold" else None)
         if self._run.machine.state not in IN_TURN:
             self._send_next()

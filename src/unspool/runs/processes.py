@@ -88,15 +88,20 @@ def _look_up(pid: int) -> Process | None:
 
 def _from_proc(pid: int) -> Process | None:
     try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        fields = _stat_fields(PROC / str(pid))
     except OSError:
         return None
-    # The name of the program is in parentheses and may contain anything, including spaces and parentheses.
-    fields = text[text.rfind(")") + 2 :].split()
     if len(fields) < 20:
         return None
     ticks = int(fields[19])
     return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def _stat_fields(folder: Path) -> list[str]:
+    """Return the fields of `stat` from the third one on, as numbered in proc(5)."""
+    text = (folder / "stat").read_text(errors="replace")
+    # The name of the program is in parentheses and may contain anything, including spaces and parentheses.
+    return text[text.rfind(")") + 2 :].split()
 
 
 def _from_ps(*which: str) -> Iterator[Process]:
@@ -208,19 +213,26 @@ def _any_mark(pid: int) -> str:
 def _environment(pid: int) -> list[bytes]:
     """Return the environment that a process was started with.
 
-    While a process is executing another program, its environment reads as empty for a moment. Without another attempt,
-    the supervisor would miss a process that it has to stop.
+    While a process starts to execute another program, its environment reads as empty for a moment. Without another
+    attempt, the supervisor would miss a process that it has to stop.
     """
     folder = PROC / str(pid)
     for attempt in range(_ENVIRONMENT_ATTEMPTS):
         try:
             found = _read_environment(folder)
-            if found or not os.readlink(folder / "exe"):
+            if found or not os.readlink(folder / "exe") or _has_empty_environment(folder):
                 return found.split(b"\0")
         except OSError:
             return []  # It has exited, is not readable, or is a kernel thread, which has no program.
         time.sleep(_ENVIRONMENT_PAUSE * (attempt > 0))
     return []
+
+
+def _has_empty_environment(folder: Path) -> bool:
+    """Return whether a process was started without any variables."""
+    # The addresses where the variables start and end. They are 0 until the program is executing.
+    addresses = _stat_fields(folder)[47:49]
+    return len(addresses) == 2 and addresses[0] == addresses[1] != "0"
 
 
 def _read_environment(folder: Path) -> bytes:

@@ -114,7 +114,7 @@ class MessageAccepted(msgspec.Struct, tag="took_up"):
 
 
 class MessageReturned(msgspec.Struct, tag="returned"):
-    """The turn was interrupted before the model had read a message that was sent during it."""
+    """The model did not read a message that was sent during a turn, and a person decides about it."""
 
     message: str
 

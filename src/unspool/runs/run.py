@@ -57,9 +57,9 @@ class RunRecorder:
         """Write the end of the run to the log and publish it."""
         self._publish(self._run, "state", facts, self.log.end_run(self._run, reason))
 
-    def emit(self, kind: str, facts: dict[str, Any]) -> None:
-        """Publish an event without writing it to the log."""
-        self._publish(self._run, kind, facts, None)
+    def emit(self, kind: str, facts: dict[str, Any], seq: int | None = None) -> None:
+        """Publish an event; `seq` is its number in the log, if it is there."""
+        self._publish(self._run, kind, facts, seq)
 
 
 class Run:
@@ -127,15 +127,18 @@ class Run:
         if answer.verdict in ("allow", "allow_session") and (changed := self.approvals.refresh(request)) is not None:
             self.recorder.record("asked", {"question": changed})
             raise ConflictError("The file has changed since you saw it. Review the change again.")
-        opened = self.approvals.get(request)
-        answered = self.approvals.answer(request, digest, answer, who, by)
-        # Nothing is awaited before the decision is on disk, so nobody else can answer in between.
-        self.machine.answered(request, time.monotonic())
-        facts = {"request": request, "verdict": answer.verdict, "reason": answer.reason, "who": who, "by": by}
-        decision = decision_on(self, answered, answer, who, by)
-        decision.asked_at = opened.at if opened is not None else None
+        opened = self.approvals.check(request, digest, answer, who)
+        facts: dict[str, Any] = {"request": request, "verdict": answer.verdict, "reason": answer.reason}
+        facts |= {"who": who, "by": by}
+        decision = decision_on(self, opened.request, answer, who, by)
+        decision.asked_at = opened.at
         decision.digest = digest
-        self.recorder.record_decision("answered", decision, facts)
+        # The request is closed once the decision is on disk: if that fails, it can be answered again. Nothing is
+        # awaited until then, so nobody else can answer in between.
+        seq = self.recorder.log.record_decision(self.id, decision, facts)
+        answered = self.approvals.answer(request, digest, answer, who, by)
+        self.machine.answered(request, time.monotonic())
+        self.recorder.emit("answered", facts, seq)
         self.report_state()
         await self.driver.answer(answered, answer)
 
@@ -196,7 +199,9 @@ class Run:
         self.details.error = error or self.details.error
         if self.machine.state in IN_TURN:
             self.end_text(is_cut_off=True)
-        self.machine.exited(reason, time.monotonic())
+        now = time.monotonic()
+        DriverEvents(self).cancel_requests(now)
+        self.machine.exited(reason, now)
         self.report_state()
 
     # --- reporting ---
@@ -209,6 +214,7 @@ class Run:
         self._reported_state = state
         if state == "ended":
             self.texts.release()
+            self.outbox.release()
             reason = self.machine.reason or "done"
             facts = {"state": state, "reason": reason, "error": self.details.error}
             self.recorder.record_end(reason, facts)

@@ -40,7 +40,7 @@ def check_sandbox() -> None:
         done = subprocess.run(
             [program, *_OPTIONS, "true"], capture_output=True, text=True, timeout=_SECONDS, check=False
         )  # fmt: skip
-        reason = done.stderr.strip() if done.returncode else ""
+        reason = (done.stderr.strip() or f"it exited with code {done.returncode}") if done.returncode else ""
     except (OSError, subprocess.SubprocessError) as error:
         reason = str(error)
     if reason:

@@ -143,11 +143,12 @@ class Supervisor:
 
     async def start(self, agent: str, spec: RunSpec, ref: SessionRef | None = None, *, take_over: bool = False) -> Run:
         """Start an agent on a new session or a past one; `ref` is the log of the past session, if any."""
+        hidden = await self._hidden_from(agent, spec)
+        # From here on, nothing is awaited until the run is registered, so no other start can come in between.
         factory, folder = self.check_startable(agent, spec.folder)
         if spec.session is not None and not spec.fork:
             self._check_owner(agent, spec.session, ref, take_over)
         id = uuid.uuid4().hex[:12]
-        hidden = await self._hidden_from(agent, spec)
         spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id, hidden=hidden)
         machine = RunState(self._limits, time.monotonic())
         run = Run(id, agent, spec, factory.create(), machine, self.log, self._publish)
@@ -195,7 +196,9 @@ class Supervisor:
         if running >= self._max_agents:
             raise ConflictError(f"{running} agents are running, which is the limit; stop one first")
         ended = [run for run in self._runs.values() if run.machine.has_ended]
-        for run in sorted(ended, key=lambda run: run.machine.since)[:-_MAX_ENDED_SHOWN]:
+        dropped = sorted(ended, key=lambda run: run.machine.since)[:-_MAX_ENDED_SHOWN]
+        self._past = runs_by_session(dropped, self._past)
+        for run in dropped:
             del self._runs[run.id]
 
     def _check_owner(self, agent: str, session: str, ref: SessionRef | None, take_over: bool) -> None:

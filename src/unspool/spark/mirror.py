@@ -81,9 +81,11 @@ class Mirror:
 
     def _fetch_start(self, file: _MirroredFile) -> None:
         if file.size:
-            # If this fails, the error is raised when a reader requests the same bytes.
+            # If this fails or the file has shrunk, the error is raised when a reader requests the same bytes.
+            size = min(_BLOCK, file.size)
             with suppress(OSError), self._files.open(file.path) as opened:
-                file.write(0, opened.read(min(_BLOCK, file.size)))
+                if len(data := opened.read(size)) == size:
+                    file.write(0, data)
 
     def open(self, path: Path) -> FileIO:
         """Open a file. Raises OSError."""

@@ -5,6 +5,7 @@ Offsets are written to the checkpoint of the query, so they do not list all file
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +19,7 @@ from .homes import Homes, open_homes
 from .options import Options
 
 _WINDOW = 300 * 10**9
-"""Files that changed within this many nanoseconds before the last change are listed in the offset.
+"""Files that changed within this many nanoseconds before the last change, or after it, are listed in the offset.
 
 Clocks are coarse and differ between machines, so a new file can have an older time than a known one.
 """
@@ -68,14 +69,19 @@ def find_latest(options: Options) -> dict[str, Any]:
     """Return the offset after all current data."""
     with open_homes(find_places(options.paths, options.file_system)) as homes:
         logs = list(find_logs(homes))
-    until = max((log.changed for log in logs), default=0)
+    # A wrong clock can give a file a time in the future. Such files are listed, so that later changes are still found.
+    now = time.time_ns()
+    until = max((log.changed for log in logs if log.changed <= now), default=0)
     recent = sorted(log.mark for log in logs if log.changed > until - _WINDOW)
     return {"until": until, "recent": dict.fromkeys(recent, 1)} if logs else {}
 
 
 def changed_between(logs: Iterable[Log], start: dict[str, Any], end: dict[str, Any]) -> list[Log]:
     """Return the logs that changed after the first offset, up to the second."""
-    known, since, until = start.get("recent", {}), start.get("until", 0), end.get("until", 0)
+    before, after = start.get("recent", {}), end.get("recent", {})
+    since, until = start.get("until", 0) - _WINDOW, end.get("until", 0)
     return [
-        log for log in logs if since - _WINDOW < log.changed <= until and (log.changed > since or log.mark not in known)
+        log
+        for log in logs
+        if log.changed > since and log.mark not in before and (log.changed <= until or log.mark in after)
     ]

@@ -57,4 +57,5 @@ class Annotations:
 
 def _order(one: Annotation) -> tuple[bool, str, int, int]:
     is_tag = one.kind == "tag"
-    return not is_tag, one.text.casefold() if is_tag else "", one.message_index or -1, one.id
+    message = -1 if one.message_index is None else one.message_index
+    return not is_tag, one.text.casefold() if is_tag else "", message, one.id

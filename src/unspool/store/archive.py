@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ..core.errors import NotFoundError
 from ..io.sources import FileStamp
 from .blocks import Blocks
 from .chunks import Chunks
@@ -55,9 +56,11 @@ class FileArchive:
         return FileRow(*found[0]) if found else None
 
     def get(self, id: int) -> FileRow:
-        """A file by its id."""
-        (row,) = self._database.rows(f"{_SELECTED} WHERE id = ?", id)
-        return FileRow(*row)
+        """A file by its id. Raises NotFoundError."""
+        found = self._database.rows(f"{_SELECTED} WHERE id = ?", id)
+        if not found:
+            raise NotFoundError(f"the store has no file {id}")
+        return FileRow(*found[0])
 
     def put(self, row: FileRow) -> int:
         """Insert or update a file, and return its id; a row with the id 0 is new."""

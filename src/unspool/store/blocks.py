@@ -82,7 +82,9 @@ class Blocks:
             yield from found
             if len(found) < _FETCHED:
                 return
-            position = found[-1][0].first
+            last = found[-1][0]
+            # By message: maintenance may have split the block in the meantime.
+            position = last.first if backwards else last.first + last.length - 1
 
     def _select(self, session: int, condition: str, *values: object) -> list[tuple[Block, bytes | None]]:
         # In one snapshot: otherwise, a base could be removed after the block that needs it was read.

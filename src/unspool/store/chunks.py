@@ -195,11 +195,12 @@ class Chunks:
 
     def _chain_length(self, file: int) -> int:
         """The number of versions that depend on a file, directly or through other versions."""
-        length = 0
-        while earlier := self._dependents(file):
-            length += 1
+        # Two files may depend on each other, each through another chunk.
+        seen = {file}
+        while earlier := [other for other in self._dependents(file) if other not in seen]:
             file = earlier[0]
-        return length
+            seen.add(file)
+        return len(seen) - 1
 
     # --- unpacking ---
 

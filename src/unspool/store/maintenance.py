@@ -44,13 +44,8 @@ class Maintenance:
         condition = store.database.words.outdated
         if condition is None:
             return
-        sql = f"SELECT session FROM part WHERE {condition} LIMIT 1"
-        moved: set[int] = set()
-        while found := store.database.rows(sql):
-            ((session,),) = found
-            if session in moved:
-                return
-            moved.add(session)
+        # All at once: the texts of damaged messages stay outdated.
+        for (session,) in store.database.rows(f"SELECT DISTINCT session FROM part WHERE {condition} ORDER BY session"):
             with store.transaction():
                 store.texts.move(session, store.messages.read(session))
             yield

@@ -14,8 +14,7 @@ import re._parser as sre_parser  # type: ignore[import-not-found]
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +25,7 @@ from ..search.snippet import Snippet
 from . import Store, open_store
 from .filters import SessionFilter
 from .indexed_text import IndexedText, indexed_text, no_tool_name, rows_of
-from .rows import NOTHING
+from .rows import NOTHING, moment
 from .search import Found, Hit
 
 STARTED = b"\n"
@@ -47,12 +46,23 @@ class RegexMatch(NamedTuple):
     end: int
 
 
-def search_regex(store: Store, pattern: str, filters: Filters, limit: int = 1000) -> Iterator[RegexMatch]:
-    """Every match in the sessions that pass the filters, the newest session first."""
+def search_regex(
+    store: Store, pattern: str, filters: Filters, limit: int = 1000, *, check: Callable[[], None] = lambda: None
+) -> Iterator[RegexMatch]:
+    """Every match in the sessions that pass the filters, the newest session first.
+
+    `check` is called for every block and every message. It may raise an error to end the search.
+    """
     compiled, literal = re.compile(pattern), literal_in(pattern)
     found = 0
+
+    def may_match(data: bytes) -> bool:
+        check()
+        return literal in data
+
     for session in store.search.sessions_with(filters):
-        for message in store.messages.scan(session, lambda data: literal in data):
+        for message in store.messages.scan(session, may_match):
+            check()
             # Most texts do not match, so an `IndexedText` is only created for those that do.
             for row in rows_of(message, no_tool_name, NOTHING):
                 for match in compiled.finditer(row[-1]):
@@ -88,18 +98,31 @@ class RegexResult(msgspec.Struct):
     """False if a limit was reached, so there may be more matches."""
 
 
+class _OutOfTimeError(Exception):
+    """The search has used up its CPU time."""
+
+
 def run(store: Store, request: RegexRequest) -> RegexResult:
     """Search until a limit is reached."""
     until = time.process_time() + request.seconds
     filters = parse(request.filters).filters if request.filters else Filters()
     by_session: dict[int, list[RegexMatch]] = {}
     complete = True
-    for number, match in enumerate(search_regex(store, request.pattern, filters, _MOST_MATCHES + 1)):
-        is_full = match.session not in by_session and len(by_session) == request.limit
-        if is_full or number == _MOST_MATCHES or time.process_time() > until:
-            complete = False
-            break
-        by_session.setdefault(match.session, []).append(match)
+
+    def check() -> None:
+        if time.process_time() > until:
+            raise _OutOfTimeError
+
+    try:
+        for number, match in enumerate(search_regex(store, request.pattern, filters, _MOST_MATCHES + 1, check=check)):
+            is_full = match.session not in by_session and len(by_session) == request.limit
+            if is_full or number == _MOST_MATCHES:
+                complete = False
+                break
+            by_session.setdefault(match.session, []).append(match)
+            check()
+    except _OutOfTimeError:
+        complete = False
     rows = {row.id: row for row in store.sessions.select(SessionFilter(ids=tuple(by_session)))}
     found = [
         Found(
@@ -125,7 +148,7 @@ def regex_hit(match: RegexMatch) -> Hit:
         message_index=found.message,
         field=found.field,
         author=found.author,
-        timestamp=None if found.at is None else datetime.fromtimestamp(found.at, UTC),
+        timestamp=moment(found.at),
         snippet=Snippet(before + marked + after, [(len(before), len(before) + len(marked))]),
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from ..core import model as m
+from ..core.timestamps import from_seconds
 
 NOTHING = -1
 """The value that bulk inserts store as NULL: the SQLite driver takes ten times as long to bind None."""
@@ -105,4 +106,4 @@ class Change(msgspec.Struct, kw_only=True):
 
 def moment(seconds: float | None) -> datetime | None:
     """Convert a stored time."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return None if seconds is None else from_seconds(seconds)

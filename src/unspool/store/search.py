@@ -25,7 +25,7 @@ from .filters import SessionFilter, containing, escaped, starting_with
 from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
 from .messages import StoredMessages
 from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settled, rank, score, session_rank
-from .rows import SessionRow
+from .rows import SessionRow, moment
 from .sessions import Sessions
 
 if TYPE_CHECKING:
@@ -266,12 +266,11 @@ def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:
     text = texts[0] if texts else ""
     if len(texts) > 1 and node is not None:
         text = next((one for one in texts if matches(node, words_in(one[:_CHECKED_CHARACTERS]))), text)
-    at = None if match.at is None else datetime.fromtimestamp(match.at, UTC)
     return Hit(
         message_index=match.message,
         field=field,
         author=AUTHORS[match.author],
-        timestamp=at,
+        timestamp=moment(match.at),
         snippet=snippet(text, node),
     )
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from ..core import model as m
+from ..core.timestamps import from_seconds
 from ..usage.cost import TOKEN_NAMES, Cost, TokenCount, cost_of, total_cost
 from ..usage.prices import PriceTable, request_size
 from .database import Database, Row
@@ -136,4 +137,4 @@ def _add(turn: TurnUsage, row: Row, prices: PriceTable) -> None:
 
 
 def _day(at: int | None) -> date:
-    return datetime.now(UTC).date() if at is None else datetime.fromtimestamp(at, UTC).date()
+    return datetime.now(UTC).date() if at is None else from_seconds(at).date()

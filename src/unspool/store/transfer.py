@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeAlias
 
 from ..core.errors import UnspoolError
 from .database import Row
+from .rows import FileRow
 from .store import Store
 
 _MANY = 100_000
@@ -18,6 +20,8 @@ _TABLES = {
     "place": "message, kind",
     "span": "first, last, branch, context",
 }
+_REFERRING = {"file": ("chunk", "session_file"), "session": ("block", "session_file")}
+"""Tables with a column of ids of another table, which has its name."""
 Marks: TypeAlias = dict[str, list[Row]]
 
 
@@ -69,52 +73,75 @@ def copy_summary(source: Store, target: Store, session: int, copy: int) -> None:
     target.database.rows(f"UPDATE session SET {assignments} WHERE id = ?", *values, copy)
 
 
-def copy_file(source: Store, target: Store, id: int) -> int:
-    """Copy a file with its bytes, unless the other store has at least as many; return its id there.
+def copy_file(source: Store, target: Store, id: int, *, alone: bool = False) -> int:
+    """Copy the versions of a file that the other store lacks, and return the id of the newest one there.
 
-    If the other store has the beginning of the file, the rest is added. If it has different bytes, these become an
-    earlier version. If it does not have the file, earlier versions are copied as well.
+    If the other store has the beginning of a version, the rest is added. If it has different bytes, these become an
+    earlier version. With `alone`, earlier versions are not copied, because they may be unreadable.
     """
+    known = target.files.at(source.files.get(id).path)
+    new = known.id if known is not None else 0
+    for version in _missing(source, target, id, alone=alone):
+        new = _copy_version(source, target, version, new)
+    return new
+
+
+def has_file(source: Store, target: Store, id: int) -> bool:
+    """Whether the other store has all versions of a file, or later ones."""
+    return not _missing(source, target, id)
+
+
+def _missing(source: Store, target: Store, id: int, *, alone: bool = False) -> list[FileRow]:
+    """The versions of a file that the other store lacks, the oldest first."""
     row = source.files.get(id)
     known = target.files.at(row.path)
-    if known is not None and known.kept >= row.kept:
-        return known.id
+    if known is not None and known._replace(id=id, gone_at=row.gone_at, verified=row.verified) == row:
+        return []
+    versions = [row] if alone else source.files.versions(id)
     if known is None:
-        return _copy_versions(source, target, id)
-    if _begins_with(source.files.chunks(id), target.files.chunks(known.id)):
-        new = target.files.put(row._replace(id=known.id))
-        target.files.add_growth(known.id, known.kept, time.time())
+        return versions
+    # Damaged bytes do not make a new version.
+    others = target.files.versions(known.id)
+    is_held = any(_begins_with(target, one, source, row, if_damaged=True) for one in others)
+    is_older = row.changed < known.changed
+    if not (is_held and is_older):
+        # The versions after the newest one that equals or continues what the other store has.
+        for number in reversed(range(len(versions))):
+            if _begins_with(source, versions[number], target, known):
+                return versions[number if versions[number].kept > known.kept else number + 1 :]
+    return [] if is_held or (is_older and row.kept <= known.kept) else [row]
+
+
+def _copy_version(source: Store, target: Store, row: FileRow, before: int) -> int:
+    """Copy a version of a file that follows `before`, its newest version in the other store, or 0; return its id."""
+    if not before:
+        new = target.files.put(row._replace(id=0))
+    elif _begins_with(source, row, target, known := target.files.get(before)):
+        new = target.files.put(row._replace(id=before))
+        target.files.add_growth(before, known.kept, time.time())
     else:
-        new = target.files.replace(known.id, time.time(), row._replace(origin="rewritten"))
-    _copy_chunks(source, target, id, new)
-    return new
-
-
-def _copy_versions(source: Store, target: Store, id: int) -> int:
-    """Copy a file and the versions it replaced, the oldest first; return the id of the newest."""
-    new = 0
-    for row in source.files.versions(id):
-        before = new
-        if before:
-            new = target.files.replace(before, row.archived_at or time.time(), row)
-        else:
-            new = target.files.put(row._replace(id=0))
-        _copy_chunks(source, target, row.id, new)
-        for start, at in source.files.growth(row.id):
-            target.files.add_growth(new, start, at)
-        if before:
-            target.files.shrink(before, new)
-    return new
-
-
-def _copy_chunks(source: Store, target: Store, id: int, new: int) -> None:
-    for start, length, data in source.files.packed_chunks(id):
+        origin = "rewritten" if row.origin == "created" else row.origin
+        new = target.files.replace(before, row.archived_at or time.time(), row._replace(origin=origin))
+    for start, length, data in source.files.packed_chunks(row.id):
         target.files.put_chunk(new, start, length, data)
+    for start, at in source.files.growth(row.id):
+        target.files.add_growth(new, start, at)
+    if before and new != before:
+        target.files.shrink(before, new)
+    return new
 
 
-def _begins_with(whole: Iterator[bytes], beginning: Iterator[bytes]) -> bool:
-    """Whether a file begins with the bytes of another. Both are in pieces of the same size, except for the last one."""
-    return all(next(whole, b"").startswith(piece) for piece in beginning)
+def _begins_with(store: Store, whole: FileRow, other: Store, beginning: FileRow, *, if_damaged: bool = False) -> bool:
+    """Whether a file begins with the bytes of another one. For pieces that are damaged, `if_damaged` is assumed."""
+    if whole.kept < beginning.kept:
+        return False
+    # Both are in pieces of the same size, except for the last one.
+    pieces = store.files.intact_chunks(whole.id)
+    for _, piece in other.files.intact_chunks(beginning.id):
+        _, data = next(pieces, (0, None))
+        if not (if_damaged if piece is None or data is None else data.startswith(piece)):
+            return False
+    return True
 
 
 def copy_forgotten(source: Store, target: Store) -> None:
@@ -130,9 +157,30 @@ def copy_annotations(source: Store, target: Store) -> None:
     target.database.insert("annotation", f"machine, {columns}", [(target.machine, *row) for row in rows])
 
 
-def highest_id(store: Store, table: str) -> int:
-    """The highest id in a table, or a large number if it cannot be read."""
+def ids_in(store: Store, table: str) -> Iterator[int]:
+    """The ids in a table, in ascending order, except for those that cannot be read."""
     try:
-        return int(store.database.rows(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])
+        yield from [int(id) for (id,) in store.database.rows(f"SELECT id FROM {table} ORDER BY id")]
+        return
     except UnspoolError:
-        return _MANY
+        # A page is damaged. Rows on other pages are found one by one.
+        pass
+    for id in range(1, _highest_id(store, table) + 1):
+        with suppress(UnspoolError):
+            if store.database.rows(f"SELECT 1 FROM {table} WHERE id = ?", id):
+                yield id
+
+
+def _highest_id(store: Store, table: str) -> int:
+    """The highest id in a table; if it cannot be read, a number well above all ids that other tables contain."""
+    with suppress(UnspoolError):
+        return _highest(store, table, "id")
+    known = [0]
+    for other in _REFERRING[table]:
+        with suppress(UnspoolError):
+            known.append(_highest(store, other, table))
+    return max(known) + _MANY
+
+
+def _highest(store: Store, table: str, column: str) -> int:
+    return int(store.database.rows(f"SELECT coalesce(max({column}), 0) FROM {table}")[0][0])

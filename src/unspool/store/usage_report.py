@@ -27,6 +27,7 @@ _COLUMNS: dict[Dimension, str] = {
 _OF_MODEL = "usage_slot.model IN (SELECT id FROM name WHERE text = ?)"
 UNKNOWN = "?"
 """The model, day or project of tokens for which none is recorded."""
+_DAY_0 = date(1970, 1, 1)
 
 
 class UsageFilter(msgspec.Struct, kw_only=True, frozen=True):
@@ -226,10 +227,16 @@ def _slot(moment: datetime) -> int:
 
 
 def day_of(column: str, zone_seconds: int) -> str:
-    """SQL for the number of a slot's day, counted from 1970; NULL if the time is unknown."""
-    return f"CASE WHEN {column} <> {NO_SLOT} THEN CAST(floor(({column} + {int(zone_seconds)}) / 86400.0) AS BIGINT) END"
+    """SQL for the number of a slot's day, counted from 1970; NULL if the time is unknown.
+
+    It is one of the days that Python supports, because a recorded time may be outside of them in some zone.
+    """
+    first, last = ((day - _DAY_0).days for day in (date.min, date.max))
+    day = f"CAST(floor(({column} + {int(zone_seconds)}) / 86400.0) AS BIGINT)"
+    return f"""CASE WHEN {column} = {NO_SLOT} THEN NULL WHEN {day} < {first} THEN {first}
+        WHEN {day} > {last} THEN {last} ELSE {day} END"""
 
 
 def date_of(number: int | None) -> str:
     """The date of a day, given by its number."""
-    return UNKNOWN if number is None else (date(1970, 1, 1) + timedelta(days=int(number))).isoformat()
+    return UNKNOWN if number is None else (_DAY_0 + timedelta(days=int(number))).isoformat()

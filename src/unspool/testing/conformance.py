@@ -91,13 +91,14 @@ def _violations(library: Library, ref: SessionRef) -> Iterator[str]:
 
 def _lost_lines(agent: Agent, session: Session) -> Iterator[str]:
     """Report logs with lines that are neither in the record nor counted as damaged."""
-    salvaged = sum(problem.reason == "salvaged" for problem in session.problems)
-    for file in session.info.files:
+    sources = [problem.source for problem in session.problems if problem.reason == "salvaged"]
+    for number, file in enumerate(session.info.files):
         if file.role == "log" and not isinstance(agent.log(Path(file.path)), JsonDocument):
-            # Records that were salvaged from damaged lines come in addition to those of intact lines.
+            salvaged = sum(source is not None and source.file == number for source in sources)
             records, intact = sum(file.records.values()), file.lines - file.damaged
-            if records - intact != salvaged:
-                yield f"{file.path} has {intact} intact lines, {salvaged} salvaged records and {records} in the record"
+            # One or more records of each salvaged line come in addition to those of intact lines.
+            if records < intact + salvaged or (records > intact and not salvaged):
+                yield f"{file.path} has {intact} intact lines, {salvaged} salvaged lines and {records} records"
 
 
 def _count_events(sessions: Iterable[Session]) -> tuple[Counter[str], Counter[str]]:

@@ -10,6 +10,7 @@ from ..core.session import Context, Session
 from ..store import Store
 from ..store.message_patches import MessagePatches
 from .branch_path import BranchPaths
+from .recent_cache import RecentCache
 from .session_query import SessionQuery
 from .views import ContextSpan, ContextView, SpanState
 
@@ -121,8 +122,8 @@ def _next(indices: list[int], start: int) -> int:
 
 # --- contexts of a session in the store ------------------------------------------------------------------------------
 
-_cache: dict[str, ContextIndex] = {}
-"""The most recently used indexes, by the version of their session."""
+_cache: RecentCache[str, ContextIndex] = RecentCache(_CACHED_SESSIONS)
+"""Indexes by the version of their session."""
 
 
 def context_view(query: SessionQuery, index: int) -> ContextView:
@@ -133,11 +134,4 @@ def context_view(query: SessionQuery, index: int) -> ContextView:
 
 def context_index(query: SessionQuery) -> ContextIndex:
     """Return the index of a session; the last few are cached."""
-    version = query.version()
-    found = _cache.pop(version, None)
-    if found is None:
-        found = ContextIndex(query.store, query.row.id, query.head, query.patches)
-    _cache[version] = found
-    while len(_cache) > _CACHED_SESSIONS:
-        _cache.pop(next(iter(_cache)), None)
-    return found
+    return _cache.get(query.version(), lambda: ContextIndex(query.store, query.row.id, query.head, query.patches))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -16,7 +17,9 @@ _PAUSES = (0.5, 1, 2, 5, 10, 30)
 """Seconds before a restart. They increase while the process keeps exiting without a report."""
 _END_SECONDS = 10
 """Time to finish a transaction, even on a busy machine."""
+_LONGEST_REPORT = 1 << 20
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_log = logging.getLogger("unspool.web")
 
 
 class IngestProcess:
@@ -40,7 +43,13 @@ class IngestProcess:
         failures = 0
         try:
             while True:
-                has_reported = await self._run_once()
+                try:
+                    has_reported = await self._run_once()
+                except Exception as error:
+                    # For example, there may be too many processes or open files; try again in a moment.
+                    _log.warning("The process that reads the agents' files has failed: %s", error)
+                    has_reported = False
+                    await self._end()
                 failures = 0 if has_reported else failures + 1
                 await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
         finally:
@@ -51,11 +60,16 @@ class IngestProcess:
         pipe = asyncio.subprocess.PIPE
         # Ctrl-C in a terminal goes to the whole process group. The child is not in it, and exits when its input ends.
         self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True, env=self._environment
+            *self._command,
+            stdin=pipe,
+            stdout=pipe,
+            limit=_LONGEST_REPORT,
+            start_new_session=True,
+            env=self._environment,
         )
         assert process.stdout is not None
         has_reported = False
-        async for line in process.stdout:
+        async for line in _lines(process.stdout):
             try:
                 self._on_report(_decode(line))
                 has_reported = True
@@ -75,3 +89,16 @@ class IngestProcess:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+async def _lines(output: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            line = await output.readline()
+        except ValueError:
+            # What has been read of it was discarded. The rest arrives as a line that cannot be decoded.
+            _log.warning("A report of the process that reads the agents' files is too long.")
+            continue
+        if not line:
+            return
+        yield line

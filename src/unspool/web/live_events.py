@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -63,7 +63,8 @@ class LiveEvents:
 
     async def run(self) -> None:
         """Stream new changes until cancelled."""
-        self._sent = await self._pool.run(_last_seq)
+        while not await self._tried(self._skip_old):
+            pass
         self._ready.set()
         while True:
             # Not `wait_for`: in Python 3.11 it can lose a cancellation that arrives together with the event.
@@ -71,12 +72,20 @@ class LiveEvents:
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._wake.wait()
             self._wake.clear()
-            try:
-                await self._publish_new()
-            except Exception as error:
-                # The store is unavailable; try again in a moment.
-                _log.warning("live updates are delayed: %s", error)
-                await asyncio.sleep(_POLL_SECONDS)
+            await self._tried(self._publish_new)
+
+    async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Return whether it succeeded. If the store is unavailable, it can be tried again when this returns."""
+        try:
+            await work()
+        except Exception as error:
+            _log.warning("The changes of the store cannot be read at the moment: %s", error)
+            await asyncio.sleep(_POLL_SECONDS)
+            return False
+        return True
+
+    async def _skip_old(self) -> None:
+        self._sent = await self._pool.run(_last_seq)
 
     async def _publish_new(self) -> None:
         while rows := await self._pool.run(_changes, self._sent, _BATCH):

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..agents import agent_named
-from ..core.errors import MissingExtraError, UnspoolError
+from ..core.errors import UnspoolError
 from ..store.private_files import replace_private
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class _PushFile(msgspec.Struct, kw_only=True):
     subscriptions: list[dict[str, str]] = []
 
 
+_Change = Callable[[list[dict[str, str]]], list[dict[str, str]]]
 Send = Callable[["PushSubscription", bytes, str, str], int]
 TitleOf = Callable[[str, str | None], Awaitable[str | None]]
 """Finds the title of a session, given its agent and id, as lists show it."""
@@ -94,6 +97,7 @@ class PushNotifier:
         self._send = send
         self._title_of = title_of
         self._file: _PushFile | None = None
+        self._lock = threading.RLock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def public_key(self) -> str:
@@ -107,28 +111,29 @@ class PushNotifier:
         from .web_push import check
 
         check(subscription)
-        file = self._loaded()
-        others = [one for one in file.subscriptions if one["endpoint"] != subscription.endpoint]
-        file.subscriptions = [*others, msgspec.to_builtins(subscription)][-MOST_SUBSCRIPTIONS:]
-        self._save(file)
+        added = msgspec.to_builtins(subscription)
+        self._change(lambda known: [*_without(known, subscription.endpoint), added][-MOST_SUBSCRIPTIONS:])
 
     def unsubscribe(self, endpoint: str) -> None:
         """Stop notifying a browser."""
-        file = self._loaded()
-        file.subscriptions = [one for one in file.subscriptions if one["endpoint"] != endpoint]
-        self._save(file)
+        self._change(lambda known: _without(known, endpoint))
 
     def on_event(self, event: dict[str, Any]) -> None:
         """Send a notification if an event needs one and any browser has subscribed."""
         if event["kind"] not in ("asked", "turn_ended", "state") or not self._path.exists():
             return
+        if notification_of(event, "") is None:
+            return
         try:
             run = self._run_of(event["run"])
-            is_needed = notification_of(event, "") is not None
-            subscriptions = self._loaded().subscriptions
         except UnspoolError:
-            return  # It is a run of an earlier server, or the packages are no longer installed.
-        if is_needed and subscriptions:
+            return  # It is a run of an earlier server.
+        try:
+            subscriptions = self._loaded().subscriptions
+        except UnspoolError as error:
+            _log.warning("A notification could not be sent: %s", error)
+            return
+        if subscriptions:
             task = asyncio.get_running_loop().create_task(self._send_all(event, run, list(subscriptions)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -138,18 +143,24 @@ class PushNotifier:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _send_all(self, event: dict[str, Any], run: Any, subscriptions: list[dict[str, str]]) -> None:
-        name = run_name(await self._title_of(run.agent, run.session), run.agent, run.spec.folder)
+        try:
+            title = await self._title_of(run.agent, run.session)
+        except Exception as error:
+            # The store is unavailable. A person must be notified all the same.
+            _log.warning("A notification is sent without the title of its session: %s", error)
+            title = None
+        name = run_name(title, run.agent, run.spec.folder)
         text = msgspec.json.encode(notification_of(event, name))
         await asyncio.gather(*(asyncio.to_thread(self._send_one, one, text) for one in subscriptions))
 
     def _send_one(self, given: dict[str, str], text: bytes) -> None:
-        from .web_push import PushSubscription, send
-
-        subscription = msgspec.convert(given, PushSubscription)
         try:
+            from .web_push import PushSubscription, send
+
+            subscription = msgspec.convert(given, PushSubscription)
             status = (self._send or send)(subscription, text, self._loaded().private, self._contact)
-        except (OSError, UnspoolError) as error:
-            _log.warning("A notification could not be sent to %s: %s", subscription.who, error)
+        except (OSError, HTTPException, UnspoolError) as error:
+            _log.warning("A notification could not be sent to %s: %s", given.get("who"), error)
             return
         if status in _GONE:
             self.unsubscribe(subscription.endpoint)
@@ -157,17 +168,33 @@ class PushNotifier:
             _log.warning("The push service of %s rejected a notification with status %d", subscription.who, status)
 
     def _loaded(self) -> _PushFile:
-        if self._file is None:
-            try:
-                self._file = msgspec.json.decode(self._path.read_bytes(), type=_PushFile)
-            except (OSError, msgspec.DecodeError):
-                from .web_push import new_private_key
+        with self._lock:
+            if self._file is None:
+                self._file = self._read()
+            return self._file
 
-                self._file = _PushFile(private=new_private_key())
-        return self._file
+    def _read(self) -> _PushFile:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_PushFile)
+        except FileNotFoundError:
+            from .web_push import new_private_key
 
-    def _save(self, file: _PushFile) -> None:
-        replace_private(self._path, msgspec.json.encode(file))
+            return _PushFile(private=new_private_key())
+        except (OSError, ValueError) as error:
+            # With a new key, the browsers that have subscribed could not be reached any more.
+            raise UnspoolError(f"Cannot read {self._path}: {error}") from error
+
+    def _change(self, change: _Change) -> None:
+        """Change the subscriptions in the file. Requests and push services do so in several threads."""
+        with self._lock:
+            known = self._loaded()
+            new = msgspec.structs.replace(known, subscriptions=change(known.subscriptions))
+            replace_private(self._path, msgspec.json.encode(new))
+            self._file = new
+
+
+def _without(subscriptions: list[dict[str, str]], endpoint: str) -> list[dict[str, str]]:
+    return [one for one in subscriptions if one["endpoint"] != endpoint]
 
 
 def push_key(notifier: PushNotifier | None) -> tuple[str | None, str | None]:
@@ -176,5 +203,5 @@ def push_key(notifier: PushNotifier | None) -> tuple[str | None, str | None]:
         return None, "Running agents is disabled on this server."
     try:
         return notifier.public_key(), None
-    except MissingExtraError as error:
+    except UnspoolError as error:
         return None, str(error)

@@ -14,7 +14,7 @@ from ..runs.supervisor import KILLED
 from ..store.run_log import LogEntry, RunLog
 
 _LOG_ENTRIES = 2000
-"""The number of latest entries of the run log that are read."""
+"""The number of latest entries of the run log in which ended runs are looked for."""
 _LONGEST_ACTION = 4000
 
 
@@ -52,22 +52,44 @@ class _AskedFacts(msgspec.Struct):
 
 
 def past_runs(log: RunLog) -> list[PastRun]:
-    """Return the ended runs in the run log, latest first."""
-    started: dict[str, dict[str, Any]] = {}
-    asking: dict[str, dict[str, OpenRequest]] = {}
-    ended: dict[str, PastRun] = {}
-    for entry in log.entries(max(0, log.last_seq() - _LOG_ENTRIES), _LOG_ENTRIES):
+    """Return the runs that ended lately, the last one first."""
+    last = log.last_seq()
+    recent: dict[str, list[LogEntry]] = {}
+    for entry in log.entries(max(0, last - _LOG_ENTRIES), _LOG_ENTRIES):
+        recent.setdefault(entry.run, []).append(entry)
+    found = []
+    for run, entries in recent.items():
+        if any(entry.kind == "run.ended" for entry in entries):
+            # A long run was started before the latest entries.
+            has_start = entries[0].kind == "run.started"
+            found.append(_past_run(run, entries if has_start else log.entries(0, last, run)))
+    return sorted(found, key=lambda one: one.ended_at, reverse=True)
+
+
+def _past_run(run: str, entries: list[LogEntry]) -> PastRun:
+    known: dict[str, Any] = {}
+    asking: dict[str, OpenRequest] = {}
+    for entry in entries:
         if entry.kind in ("asked", "answered", "withdrawn"):
-            _follow_requests(asking.setdefault(entry.run, {}), entry)
+            _follow_requests(asking, entry)
         elif entry.kind in ("run.started", "session", "cut_off"):
-            started.setdefault(entry.run, {}).update(msgspec.json.decode(entry.data))
+            known.update(msgspec.json.decode(entry.data))
         elif entry.kind == "taken_up":
             # Text after this belongs to another reply.
-            started.get(entry.run, {}).pop("text", None)
-        elif entry.kind == "run.ended" and entry.run in started:
-            open_requests = list(asking.get(entry.run, {}).values())
-            ended[entry.run] = _past_run(entry, started[entry.run], open_requests)
-    return sorted(ended.values(), key=lambda one: one.ended_at, reverse=True)
+            known.pop("text", None)
+        elif entry.kind == "run.ended":
+            known.update(msgspec.json.decode(entry.data), ended_at=entry.at)
+            break
+    return PastRun(
+        id=run,
+        agent=known["agent"],
+        folder=known["folder"],
+        session=known["session"],
+        ended_at=known["ended_at"],
+        reason=known["reason"],
+        cut_off=msgspec.convert(known.get("text"), LiveText | None),
+        asking=list(asking.values()),
+    )
 
 
 def _follow_requests(found: dict[str, OpenRequest], entry: LogEntry) -> None:
@@ -76,19 +98,6 @@ def _follow_requests(found: dict[str, OpenRequest], entry: LogEntry) -> None:
         found[opened.request.id] = opened
     else:
         found.pop(msgspec.json.decode(entry.data)["request"], None)
-
-
-def _past_run(entry: LogEntry, known: dict[str, Any], asking: list[OpenRequest]) -> PastRun:
-    return PastRun(
-        id=entry.run,
-        agent=known["agent"],
-        folder=known["folder"],
-        session=known["session"],
-        ended_at=entry.at,
-        reason=msgspec.json.decode(entry.data)["reason"],
-        cut_off=msgspec.convert(known.get("text"), LiveText | None),
-        asking=asking,
-    )
 
 
 def _described(action: m.Action) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from ..core import model as m
 from ..core.problems import CONTEXT_DOUBT, count_problems, kind_of_problem
-from .session_list import is_live, url_name
+from .session_list import url_name
 from .session_query import SessionQuery
 from .templating import address
 from .transcript_pages import TranscriptPages
@@ -37,7 +37,7 @@ def problems_view(query: SessionQuery, branch: int) -> ProblemsView:
     numbered = [
         (number, problem)
         for number, problem in enumerate(query.head.problems)
-        if problem.reason != CONTEXT_DOUBT and not (problem.reason == "torn" and is_live(query.row))
+        if problem.reason != CONTEXT_DOUBT and not (problem.reason == "torn" and query.is_live)
     ]
     return ProblemsView(
         damage=_summary(query, branch, [one for one in numbered if kind_of_problem(one[1]).is_damage]),

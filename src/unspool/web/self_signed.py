@@ -16,7 +16,7 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "creating a certificate needs cryptography; install it with: pip install 'unspool[push]'"
+        "A new certificate needs cryptography; install it with: pip install 'unspool[push]'"
     ) from error
 
 _DAYS = 397

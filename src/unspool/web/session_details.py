@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -17,6 +15,7 @@ from ..store.locate import data_folder
 from ..store.rows import SessionRow
 from ..store.session_facts import SessionFacts, last_prompt, session_facts
 from ..usage.prices import PriceTable, load_prices
+from .recent_cache import RecentCache
 
 _MOST_CACHED = 5000
 _PROMPT_WIDTH = 240
@@ -32,35 +31,15 @@ class SessionDetails(msgspec.Struct, kw_only=True):
     """The last prompt on one line; empty if there is only one, which the title usually repeats."""
 
 
-class _PromptCache:
-    """The last prompts of recently listed sessions: reading them takes longer than the rest of a list."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[_Key, str] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, store: Store, row: SessionRow) -> str:
-        key = (store.location, row.id, row.name, row.messages, row.ended_at)
-        with self._lock:
-            found = self._known.get(key)
-        if found is None:
-            found = _last_prompt(store, row.id)
-        with self._lock:
-            self._known[key] = found
-            self._known.move_to_end(key)
-            if len(self._known) > _MOST_CACHED:
-                self._known.popitem(last=False)
-        return found
-
-
-_prompts = _PromptCache()
+_prompts: RecentCache[_Key, str] = RecentCache(_MOST_CACHED)
+"""The last prompts of recently listed sessions: reading them takes longer than the rest of a list."""
 
 
 def details_of(store: Store, rows: Iterable[SessionRow]) -> dict[int, SessionDetails]:
     """Return the details of sessions, by their number in the store."""
     listed = {row.id: row for row in rows}
     facts = session_facts(store.database, _prices(), list(listed))
-    return {id: SessionDetails(facts=facts[id], last_prompt=_prompts.get(store, row)) for id, row in listed.items()}
+    return {id: SessionDetails(facts=facts[id], last_prompt=_cached_prompt(store, row)) for id, row in listed.items()}
 
 
 def duration_of(row: SessionRow) -> float | None:
@@ -76,6 +55,11 @@ def _prices() -> PriceTable:
         return load_prices(data_folder())
     except UnspoolError:
         return PriceTable({}, "", None)
+
+
+def _cached_prompt(store: Store, row: SessionRow) -> str:
+    key = (store.location, row.id, row.name, row.messages, row.ended_at)
+    return _prompts.get(key, lambda: _last_prompt(store, row.id))
 
 
 def _last_prompt(store: Store, id: int) -> str:

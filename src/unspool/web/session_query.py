@@ -55,7 +55,7 @@ class SessionQuery:
     def as_now(self, orphans: list[m.Orphan]) -> list[m.Orphan]:
         """Mark calls that are running or waiting. In the log, they look the same as calls whose agent was killed."""
         run = self.run
-        is_open = run.is_in_turn if run is not None else is_live(self.row)
+        is_open = run.is_in_turn if run is not None else self.is_live
         if not is_open:
             return orphans
         return open_calls(orphans, run.waiting_calls if run else frozenset(), max(self.prompts, default=0))
@@ -64,6 +64,11 @@ class SessionQuery:
     def run(self) -> SessionRun | None:
         """The supervisor's run on the session, if any."""
         return run_on(self.row)
+
+    @cached_property
+    def is_live(self) -> bool:
+        """Whether an agent is working on the session. For agents of other programs, this also depends on the time."""
+        return is_live(self.row)
 
     @property
     def patches(self) -> MessagePatches:
@@ -81,9 +86,9 @@ class SessionQuery:
         return [index for index in self.prompts if index in path]
 
     def version(self) -> str:
-        """Return a digest that changes whenever the stored session or the state of its run changes."""
+        """Return a digest that changes whenever the stored session or the state of its agent changes."""
         digest = hashlib.blake2b(digest_size=9)
-        for part in (*self._packed, msgspec.json.encode((self.row, self.run))):
+        for part in (*self._packed, msgspec.json.encode((self.row, self.run, self.is_live))):
             digest.update(part)
         return digest.hexdigest()
 

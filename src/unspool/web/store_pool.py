@@ -54,6 +54,9 @@ class StorePool:
             # A lost connection is opened again by the next query.
             if store.is_lost:
                 self._local.store = None
+                with self._lock:
+                    self._opened.remove(store)
+                store.close()
 
     def close(self) -> None:
         """Wait for running queries and close all connections."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from hashlib import blake2s
 from pathlib import Path
@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from ..core.events import BADGE_KINDS, LISTED_KINDS, MARKED_KINDS, EventKind
 from ..core.model import MADE_UP_RESULT
+from ..core.timestamps import from_seconds
 from ..formats import FORMATS
 from ..render.ansi import coloured
 from ..render.compiled_templates import template_environment
@@ -234,7 +235,7 @@ def when(time: datetime | None) -> Markup:
     """Format a time. A script replaces it with one relative to now."""
     if time is None:
         return Markup("")
-    exact = time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    exact = from_seconds(time.timestamp()).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{}">{}</time>').format(exact, local(time))
 
 

@@ -12,6 +12,7 @@ from ..core.events import iter_events
 from ..core.session import Session
 from ..render.event_text import timeline_label
 from ..render.plain_text import plain_line
+from .recent_cache import RecentCache
 from .session_query import SessionQuery
 from .views import TimelineMark
 
@@ -79,20 +80,13 @@ def _thin_out(events: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 # --- the outline -----------------------------------------------------------------------------------------------------
 
-_outlines: dict[tuple[str, int], list[OutlineTurn]] = {}
-"""The most recently used outlines, by the version of their session and the branch."""
+_outlines: RecentCache[tuple[str, int], list[OutlineTurn]] = RecentCache(_CACHED)
+"""Outlines by the version of their session and the branch."""
 
 
 def outline(query: SessionQuery, branch: int = 0) -> list[OutlineTurn]:
     """Return the prompts of a branch with their first words and events; the last few outlines are cached."""
-    key = query.version(), branch
-    found = _outlines.pop(key, None)
-    if found is None:
-        found = _outline(query, branch)
-    _outlines[key] = found
-    while len(_outlines) > _CACHED:
-        _outlines.pop(next(iter(_outlines)), None)
-    return found
+    return _outlines.get((query.version(), branch), lambda: _outline(query, branch))
 
 
 def _outline(query: SessionQuery, branch: int) -> list[OutlineTurn]:

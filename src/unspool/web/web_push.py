@@ -12,7 +12,7 @@ import ipaddress
 import os
 import struct
 import time
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -70,7 +70,7 @@ def public_key(private: str) -> str:
 
 def check(subscription: PushSubscription) -> None:
     """Raise UsageError unless a subscription is valid and its push service is on the internet."""
-    address = urlsplit(subscription.endpoint)
+    address = _address(subscription.endpoint)
     host = address.hostname or ""
     if address.scheme != "https" or "." not in host or host.endswith((".localhost", ".local", ".internal")):
         raise UsageError("The address of the push service must be an https address on the internet.")
@@ -87,6 +87,19 @@ def check(subscription: PushSubscription) -> None:
         is_valid = False
     if not is_valid:
         raise UsageError("The keys of the push subscription are invalid.")
+
+
+def _address(endpoint: str) -> SplitResult:
+    """Split an address. Raises UsageError if it cannot be requested."""
+    is_plain = endpoint.isascii() and endpoint.isprintable() and " " not in endpoint
+    try:
+        address = urlsplit(endpoint)
+        # An invalid port is only found when it is read.
+        if is_plain and address.port != 0:
+            return address
+    except ValueError:
+        pass
+    raise UsageError("The address of the push service is invalid.")
 
 
 def encrypt(subscription: PushSubscription, text: bytes, *, salt: bytes = b"", sender: str = "") -> bytes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from unspool.io.sources import LineFile
 from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 
@@ -268,6 +269,18 @@ def test_files_without_a_conversation_are_listed_on_request(run: Run, tmp_path: 
     assert "(no conversation)" in run("ls", "--all", "--home", tmp_path).out
     assert len(run("ls", "--all", "--agent", "codex", "--home", tmp_path, "--json").records) == 1
     assert "1 file without a conversation" in run("doctor", "--home", tmp_path).out
+
+
+def test_a_file_from_a_year_that_python_does_not_know(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems have 64 bits for the seconds."""
+    notes = ClaudeLog("notes")
+    notes.record({"type": "summary", "summary": "Another session", "leafUuid": notes.id("elsewhere")})
+    notes.write(tmp_path)
+    monkeypatch.setattr(LineFile, "modified", lambda _: 2**40 * 10**9)
+    (row,) = run("ls", "--all", "--home", tmp_path, "--json").records
+    assert row["ended_at"] == "9999-12-31T23:59:59.999999Z"
 
 
 def test_a_session_without_a_prompt_is_listed_on_request(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from unspool.core import model as m
 from unspool.core.errors import UnspoolError
 from unspool.core.session import Session
 from unspool.library import Library
-from unspool.repair import Repair, repair_session
+from unspool.repair import Repair, _write, repair_session
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts
 
 from ...recordings import recordings
@@ -251,6 +253,19 @@ def test_a_gemini_document(tmp_path: Path, end: str) -> None:
     assert copy["sessionId"] == whole["sessionId"]
 
 
+def test_a_gemini_document_with_other_field_names(tmp_path: Path) -> None:
+    """`id` instead of `sessionId`: it can be listed, so it can be repaired."""
+    messages = [{"id": f"u{number}", "type": "user", "content": f"prompt {number}"} for number in range(3)]
+    document = {"id": "s1", "projectHash": "ab" * 32, "messages": messages}
+    path = tmp_path / "home" / ".gemini" / "tmp" / "demo" / "chats" / "session-2026-03-01T09-00-s1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document, indent=2)[:-30])
+    done, session = repaired(path, tmp_path / "out")
+    assert done.changes["documents closed"] == 1
+    assert (session.id, texts(session)) == ("s1", ["prompt 0", "prompt 1"])
+    assert session.problems == []
+
+
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 DAMAGED = [
@@ -344,12 +359,73 @@ def test_copies_are_written_to_a_given_path(run: Run, torn: Path, tmp_path: Path
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
 
 
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let every file fail that grows."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_nothing_is_left_of_a_copy_that_cannot_be_written(tmp_path: Path) -> None:
+    """Because the disk is full, or because there is a directory of this name."""
+    with full_disk(), pytest.raises(UnspoolError, match="cannot write"):
+        _write(tmp_path / "out" / "full.jsonl", b"{}\n", replace=False)
+    assert list((tmp_path / "out").iterdir()) == []
+    folder = tmp_path / "out" / "folder.jsonl"
+    folder.mkdir()
+    with pytest.raises(UnspoolError, match="cannot write"):
+        _write(folder, b"{}\n", replace=True)
+    assert list((tmp_path / "out").iterdir()) == [folder]
+
+
 def test_a_file_outside_the_agents_folder(run: Run, torn: Path, tmp_path: Path) -> None:
     """Its own lines name the project and the session."""
     lost = tmp_path / "found.jsonl"
     lost.write_bytes(torn.read_bytes())
     assert run("repair", lost, "--to", f"{tmp_path}/folder/").code == 0
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
+
+
+@pytest.mark.parametrize("folder", ["", "projects/app", "sessions", "sessions/app", "tmp/app"])
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_a_file_in_a_folder_with_a_common_name(agent: str, folder: str, tmp_path: Path) -> None:
+    """The name of a folder alone does not make it one of the agent's."""
+    claude, codex, gemini = ClaudeLog(), CodexLog(), GeminiLog()
+    claude.user("hello")
+    codex.turn("hello", "hi")
+    gemini.user("u1", "hello")
+    log = {"claude": claude, "codex": codex, "gemini": gemini}[agent]
+    original = log.write(tmp_path / "home")
+    path = tmp_path / folder / ("found.jsonl" if agent != "codex" else original.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(original.read_bytes())
+    done, session = repaired(path, tmp_path / "out")
+    assert "hello" in texts(session)
+    place = original.relative_to(tmp_path / "home")
+    if agent == "gemini":
+        # Neither its name nor its lines name the folder of the project.
+        place = Path(".gemini/tmp/repaired/chats/found.jsonl")
+    assert Path(done.files[0].path) == tmp_path / "out" / place
+
+
+def test_both_files_of_a_session_outside_the_agents_folder(tmp_path: Path) -> None:
+    """A session may continue in a second file, which must not replace the first one."""
+    log = ClaudeLog(version="1.0.40")
+    log.user("hello", "one")
+    first = log.data
+    log.user("again", "two")
+    folder = tmp_path / "found"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(first)
+    (folder / "b.jsonl").write_bytes(log.data.removeprefix(first))
+    done, session = repaired(folder / "a.jsonl", tmp_path / "out")
+    assert len({file.path for file in done.files}) == len(done.files)
+    assert sorted(texts(session)) == ["again", "hello"]
 
 
 def test_the_agents_folders_are_never_written(run: Run, torn: Path, tmp_path: Path, home: Path) -> None:

@@ -374,6 +374,19 @@ def test_output_between_the_messages(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run(body())
 
 
+def test_a_request_with_half_a_character_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node cuts texts between surrogates and writes the remaining half as an escape."""
+
+    async def body() -> None:
+        async with workspace(tmp_path, monkeypatch) as at:
+            await at.start()
+            request = await at.request("ask touch cut \ud83d")
+            assert request.action.command == "touch cut \ufffd"
+            assert (await at.answer(request, verdict="deny")).outcome == "completed"
+
+    run(body())
+
+
 def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error, and an unusual stop reason, are explained."""
 
@@ -403,6 +416,35 @@ def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.Monke
             assert "does not" in (await at.events.next(Notice)).text
             (at.project / "done").touch()
             assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+
+    run(body())
+
+
+def test_a_clear_that_fails_leaves_the_session_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conversation goes on, and its text and its mode are reported."""
+
+    async def fail() -> None:
+        raise UnspoolError("no more sessions")
+
+    async def body() -> None:
+        async with workspace(tmp_path, monkeypatch) as at:
+            started = await at.start()
+            with monkeypatch.context() as patch:
+                patch.setattr(at.driver, "_open_session", fail)
+                with pytest.raises(UnspoolError, match="no more sessions"):
+                    await at.driver.send("c", "/clear")
+            assert (await at.say("say on;;mode plan")).outcome == "completed"
+            assert at.events.text() == "on"
+            assert at.events.all(SettingsChanged) == [SettingsChanged(mode="plan")]
+            assert at.driver.session == started.session
+            # The other session exists, but cannot get the mode of this one.
+            with monkeypatch.context() as patch:
+                patch.setattr(at.driver, "_apply_settings", fail)
+                with pytest.raises(UnspoolError, match="no more sessions"):
+                    await at.driver.send("c", "/clear")
+            assert at.driver.session == at.driver._turns._session == started.session
+            assert (at.driver._settings.mode, at.driver._settings.is_reporting) == ("plan", True)
+            assert at.events.all(Started) == [started]
 
     run(body())
 
@@ -454,7 +496,7 @@ def test_a_silent_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             silent.write_text("#!/bin/sh\nexec sleep 600\n")
             silent.chmod(0o755)
             monkeypatch.setenv(PROGRAM_VARIABLE, str(silent))
-            with pytest.raises(UnspoolError, match="did not answer"):
+            with pytest.raises(UnspoolError, match="did not respond"):
                 await at.start()
             assert at.left() == []
 

@@ -554,7 +554,7 @@ def test_a_command_that_was_left_running_is_reported_and_can_be_ended(tmp_path: 
         await at.driver.end_process(left.id)
         assert (await at.events.next(ProcessesChanged)).processes == []
         await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
-        with pytest.raises(NotFoundError, match="not running any more"):
+        with pytest.raises(NotFoundError, match="no longer running"):
             await at.driver.end_process(left.id)
 
     in_workspace(tmp_path, body)

@@ -82,8 +82,13 @@ def test_both_sides_can_ask() -> None:
     peer.send(method="happened")
     peer.send(method="may I", id="r1", params={})
     peer.send(method="may I", id=0)
+    peer.send(method="may I", id=1, params={"text": "cut \ud83d"})
     assert peer.notifications == [("happened", {"x": 1}), ("happened", {})]
-    assert peer.requests == [("r1", "may I", {}), (0, "may I", {})]
+    assert peer.requests == [
+        ("r1", "may I", {}),
+        (0, "may I", {}),
+        (1, "may I", {"text": "cut \ufffd"}),
+    ]
     peer.connection.reply("r1", {"yes": True})
     peer.connection.reject(0, "never")
     peer.connection.notify("done")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,14 @@ def test_folders_beside_the_project_are_part_of_the_rule() -> None:
     assert text.endswith("It may also work in the folder /etc.")
     assert rule_text([]) is None
     assert asked("Bash", command="ls").session_rule is None
+
+
+def test_a_folder_that_is_a_circle_of_links_is_outside(tmp_path: Path) -> None:
+    """It cannot be followed, which is no reason to lose the request."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    folder = sdk().PermissionUpdate(type="addDirectories", directories=[str(tmp_path / "a")], destination="session")
+    assert str(tmp_path / "a") in (rule_text(rules_for_session([rule("cat *"), folder], "/project")) or "")
 
 
 def test_a_denial_is_the_programs_own_sentence() -> None:

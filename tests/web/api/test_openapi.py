@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import jsonschema
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from litestar import Litestar
+from litestar.params import PathParameter, QueryParameter
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 from schemathesis.checks import (
@@ -33,7 +35,7 @@ from schemathesis.schemas import BaseSchema
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
 from unspool.web.api.openapi import openapi, openapi_text
-from unspool.web.api.routes import ENDPOINTS
+from unspool.web.api.routes import ENDPOINTS, query
 from unspool.web.api.run_schemas import RUN_ENDPOINTS, RunEventKind
 from unspool.web.app import create_app
 from unspool.web.errors import CODES
@@ -137,6 +139,45 @@ def test_everything_is_explained() -> None:
             assert operation["summary"], path
             for parameter in operation["parameters"]:
                 assert parameter.get("description"), (path, parameter["name"])
+
+
+def parameters_of(operation: dict[str, Any], places: tuple[str, ...]) -> set[tuple[str, str, bool]]:
+    """The declared parameters: name, place, and whether it is required."""
+    found = operation["parameters"]
+    return {(each["name"], each["in"], each["required"]) for each in found if each["in"] in places}
+
+
+def test_every_part_of_a_path_is_declared() -> None:
+    for path, item in openapi(ENDPOINTS)["paths"].items():
+        for operation in item.values():
+            names = re.findall(r"\{(\w+)\}", path)
+            assert parameters_of(operation, ("path",)) == {(name, "path", True) for name in names}, path
+
+
+def test_every_parameter_that_is_read_is_declared(app: Litestar) -> None:
+    """For handlers that read their parameters themselves."""
+    paths = openapi(ENDPOINTS)["paths"]
+    compared = 0
+    for route in app.routes:
+        path = re.sub(r":\w+", "", route.path)
+        for handler in route.route_handlers if isinstance(route, HTTPRoute) and path in paths else ():
+            for method in {each.lower() for each in handler.http_methods} & paths[path].keys():
+                if handler.fn is not query.fn:
+                    assert parameters_of(paths[path][method], ("path", "query")) == read_by(handler.fn), path
+                    compared += 1
+    assert compared == len(RUN_ENDPOINTS) + len(ENDLESS)
+
+
+def read_by(handler: Callable[..., object]) -> set[tuple[str, str, bool]]:
+    """The parameters in the signature of a handler: name, place, and whether it is required."""
+    places = {PathParameter: "path", QueryParameter: "query"}
+    defaults = inspect.signature(handler).parameters
+    return {
+        (name, places[type(mark)], defaults[name].default is inspect.Parameter.empty)
+        for name, hint in get_type_hints(handler, include_extras=True).items()
+        for mark in getattr(hint, "__metadata__", ())
+        if type(mark) in places
+    }
 
 
 def test_what_the_server_answers_is_what_is_described(app: Litestar) -> None:

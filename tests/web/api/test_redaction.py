@@ -65,4 +65,4 @@ def test_snippets_have_no_part_of_a_secret(client: TestClient) -> None:  # type:
 def test_entries_as_html_are_not_redacted(client: TestClient) -> None:  # type: ignore[type-arg]
     answer = client.get("/api/events", params={"redact": "1", "session": key(client)})
     assert answer.status_code == 400
-    assert "Leave out session" in answer.text
+    assert "Omit either session or redact" in answer.text

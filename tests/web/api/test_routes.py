@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,12 @@ from unspool.ingest.sync import Syncer
 from unspool.store import Store
 from unspool.store.backends.postgres import PostgresDatabase
 from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.filters import SessionFilter
+from unspool.store.rows import SessionRow
+from unspool.web import session_list
 from unspool.web.app import create_app
+from unspool.web.run_states import open_calls
+from unspool.web.session_query import SessionQuery
 from unspool.web.settings import Settings
 
 from ...store import server
@@ -46,6 +52,34 @@ def test_sessions_have_different_etags(client: Client, store: Store) -> None:
     """A tag says which session it is of."""
     tags = [client.get(f"{address_of(row)}/tree").headers["etag"] for row in store.sessions.select()[:50]]
     assert len(set(tags)) == len(tags)
+
+
+def test_the_etag_changes_when_calls_are_no_longer_running(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether another program's agent is at work is an estimate that changes with the time alone."""
+    row = next(
+        row
+        for row in store.sessions.select(SessionFilter(kind="main"))
+        if row.ended_at is not None and row.status not in ("running", "waiting") and _open_calls(store, row)
+    )
+    assert row.ended_at is not None
+    address, ended = address_of(row), row.ended_at.timestamp()
+    for tail in ("", "/history", "/events"):
+        monkeypatch.setattr(session_list, "time", SimpleNamespace(time=lambda: ended + 1))
+        at_first = client.get(f"{address}{tail}")
+        assert "running" in at_first.text
+        monkeypatch.setattr(session_list, "time", SimpleNamespace(time=lambda: ended + 3600))
+        later = client.get(f"{address}{tail}", headers={"if-none-match": at_first.headers["etag"]})
+        assert later.status_code == 200
+        assert later.json() != at_first.json()
+
+
+def _open_calls(store: Store, row: SessionRow) -> bool:
+    """Whether the calls without a result would be running if the agent were."""
+    query = SessionQuery(store, row)
+    orphans = query.head.orphans
+    return open_calls(orphans, frozenset(), max(query.prompts, default=0)) != orphans
 
 
 def test_health(client: Client, store: Store) -> None:

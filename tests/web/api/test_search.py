@@ -61,7 +61,7 @@ def test_a_slow_pattern_is_stopped(client: Client, monkeypatch: pytest.MonkeyPat
             wait([asked], 0.1)
         answer = asked.result()
     assert answer.status_code == 400
-    assert "after 1 s" in answer.json()["error"]["message"]
+    assert "longer than 1 s" in answer.json()["error"]["message"]
 
 
 def test_the_time_limit_excludes_the_start_of_the_process(

@@ -74,7 +74,7 @@ class ClaudeChain:
             if self._repeats(record, twin, parent):
                 return None
             detail = f"message {len(builder)} has the id of message {twin}"
-            builder.events.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
+            builder.events.add_problem(m.Problem(reason="duplicate-id", detail=detail, source=source))
         if message is None:
             index = builder.add(role, author, blocks, source, uuid, parent, record.timestamp, inherited, queued)
             if author == "harness" and blocks and is_output(blocks[0]):

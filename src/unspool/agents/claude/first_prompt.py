@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from .heads import ClaudeHead
 from .schema import RECORDS, ClaudeRecord
 from .titles import TITLE_RECORDS, ClaudeTitles, has_summaries_elsewhere
 
+_UUID = re.compile(rb'"uuid":"([^"]*)"')
 _STEP = 1 << 16
 _END_SIZE = 1 << 16
 """Bytes to read at both ends: the agent repeats titles from time to time, to find them there itself."""
@@ -59,12 +61,10 @@ def _title_records(line: bytes) -> list[ClaudeRecord]:
 
 def _ids_in(paths: tuple[Path, ...], ids: list[str]) -> set[str]:
     """Return the ids of the messages that are in the files."""
-    wanted = {id: f'"uuid":"{id}"'.encode() for id in ids}
-    found: set[str] = set()
-    for path in paths if wanted else ():
-        for block in read_blocks(path):
-            found |= {id for id, text in wanted.items() if text in block}
-    return found
+    # There may be very many, so the files are not searched for each of them.
+    wanted = {id.encode(): id for id in ids}
+    blocks = (block for path in paths for block in read_blocks(path)) if wanted else ()
+    return {wanted[id] for block in blocks for id in _UUID.findall(block) if id in wanted}
 
 
 @while_unchanged

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from ...core import model as m
-from .schema import ClaudeRecord, ToolUseResult
+from .schema import ClaudeRecord, ResultDetails, ToolUseResult
 
 MARKER = "[Request interrupted by user]"
 TOOL_MARKER = "[Request interrupted by user for tool use]"
@@ -57,10 +57,9 @@ FLAG = "interrupted flag"
 """Evidence that is also recorded for a command that timed out."""
 
 
-def judge(text: str, is_error: bool, record: ClaudeRecord) -> ClaudeVerdict:
+def judge(text: str, is_error: bool, details: ResultDetails, record: ClaudeRecord) -> ClaudeVerdict:
     """Classify a tool result. Every error text falls in exactly one class."""
     if not is_error:
-        details = record.tool_use_result
         is_stopped = type(details) is ToolUseResult and details.interrupted is True
         return ClaudeVerdict("interrupted", FLAG) if is_stopped else OK
     return _rejected_by_person(text, record) or _stopped(text) or _rejected_by_other(text, record) or _failed(text)

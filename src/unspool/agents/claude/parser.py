@@ -198,18 +198,18 @@ class ClaudeParser:
     ) -> None:
         blocks, results = self.calls.read(record, content, source)
         if self.plans.is_expected:
-            for result, _ in results:
-                result.outcome = "ok"
+            for judged in results:
+                judged.result.outcome = "ok"
             return self._about_plan(record, source, blocks)
-        call = self.builder.calls.find(results[0][0].call_id)
+        call = self.builder.calls.find(results[0].result.call_id)
         author: m.Author = "subagent" if call is not None and call.name in SUBAGENT_TOOLS else "harness"
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
         if index is None:
             return None
         if self.resumes.watches_size:
             self.resumes.measure(index, blocks)
-        for result, verdict in results:
-            self.calls.close(record, index, result, verdict, inherited)
+        for judged in results:
+            self.calls.close(record, index, judged, inherited)
         return None
 
     # --- system and attachment records ---

@@ -19,12 +19,17 @@ from ...core.session import Session
 from ...core.timestamps import parse_moment
 from ...io.decode import decode_object
 from .._metadata import version_of
-from .._repair import RESULT, STITCHED, Clean, below, encode, intact, joined, unanswered
+from .._repair import RESULT, STITCHED, Clean, encode, intact, joined, place_in_layout, unanswered
 from ..base import strings_at
 from .discovery import AGENT_FILE
 from .schema import HEAD_RECORDS, HeadRecord
 
 _FAN_OUT_FROM = (2, 1)
+_LAYOUT = re.compile(
+    r"/(?P<place>(?:(?<=/\.claude/)projects/[^/]+|projects/(?:-|[A-Za-z]--)[^/]*)"
+    r"(?:/[^/]+/subagents(?:/workflows/[^/]+)?)?)$"
+)
+"""A project's folder is named after its path, like `-home-dev-demo`; sub-agents may have folders in it."""
 _ENVELOPE = (
     "isSidechain", "userType", "entrypoint", "cwd", "sessionId", "session_id", "version", "gitBranch", "slug",
     "agentId",
@@ -43,9 +48,12 @@ class ClaudeRepair:
         pieces, changes = intact(data, HEAD_RECORDS)
         if not any(piece.record.type in ("user", "assistant") for piece in pieces):
             return None
-        inside = below(folders, "projects")
-        path = PurePosixPath(*inside, name) if inside else _path_from_lines(name, [piece.record for piece in pieces])
-        return Clean(path, joined([piece.data for piece in pieces]), changes)
+        inside = place_in_layout(_LAYOUT, name, folders)
+        return Clean(
+            inside or _path_from_lines(name, [piece.record for piece in pieces]),
+            joined([piece.data for piece in pieces]),
+            changes,
+        )
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
         """Give every call a result, and every message a parent."""

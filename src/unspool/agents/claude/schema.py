@@ -39,6 +39,9 @@ class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
     interrupted: bool | None = None
 
 
+ResultDetails = ToolUseResult | str | list[Raw] | None
+
+
 class ClaudeBlock(msgspec.Struct, gc=False):
     """A content block, of any type."""
 
@@ -51,7 +54,7 @@ class ClaudeBlock(msgspec.Struct, gc=False):
     tool_use_id: str | None = None
     content: str | list[Any] | dict[str, Any] | None = None
     is_error: bool | None = None
-    tool_use_result: ToolUseResult | str | list[Raw] | None = msgspec.field(default=None, name="toolUseResult")
+    tool_use_result: ResultDetails = msgspec.field(default=None, name="toolUseResult")
     """Usually a field of the record."""
     source: Raw = ABSENT
     data: Raw = ABSENT
@@ -173,7 +176,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     interrupted_message_id: str | None = None
     error: Raw = ABSENT
     reason: str | None = None
-    tool_use_result: ToolUseResult | str | list[Raw] | None = None
+    tool_use_result: ResultDetails = None
     summary: str | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None

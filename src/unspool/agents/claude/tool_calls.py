@@ -11,9 +11,17 @@ from ...core.open_calls import Call
 from .content import blocks_of, flat_text
 from .outcomes import FLAG, MARKER, STOPPING_EXITS, TOOL_MARKER, ClaudeVerdict, judge
 from .saved_outputs import MARK, SavedOutputs
-from .schema import ClaudeBlock, ClaudeRecord, ToolUseResult
+from .schema import ClaudeBlock, ClaudeRecord, ResultDetails, ToolUseResult
 from .subagents import SubagentCalls
 from .tools import ASKING_TOOLS, PLAN_TOOL, SUBAGENT_TOOLS, action_of
+
+
+class JudgedResult(NamedTuple):
+    """A tool result in a record, and how its call ended."""
+
+    result: m.ToolResult
+    verdict: ClaudeVerdict
+    details: ResultDetails
 
 
 class ClaudeResult(NamedTuple):
@@ -79,23 +87,23 @@ class ClaudeToolCalls:
 
     def read(
         self, record: ClaudeRecord, content: list[ClaudeBlock], source: m.Source
-    ) -> tuple[list[m.Block], list[tuple[m.ToolResult, ClaudeVerdict]]]:
+    ) -> tuple[list[m.Block], list[JudgedResult]]:
         """Return the blocks of a record with results, and how each call ended."""
         blocks: list[m.Block] = []
-        results: list[tuple[m.ToolResult, ClaudeVerdict]] = []
+        results: list[JudgedResult] = []
         for index, block in enumerate(content):
             if block.tool_use_id is None:
                 blocks += blocks_of([block], self._builder.raw_at, source, first=index)
                 continue
-            record.tool_use_result = record.tool_use_result or block.tool_use_result
+            details = block.tool_use_result or record.tool_use_result
             text, parts = flat_text(block.content)
-            verdict = judge(text, block.is_error is True, record)
+            verdict = judge(text, block.is_error is True, details, record)
             result = m.ToolResult(block.tool_use_id, text, verdict.outcome, verdict.exit_code, parts)
             result.synthetic = text == m.MADE_UP_RESULT
             if self.saved is not None and text.startswith(MARK):
                 result.saved = self.saved.find(text)
             blocks.append(result)
-            results.append((result, verdict))
+            results.append(JudgedResult(result, verdict, details))
         return blocks, results
 
     def runs(self, call_id: str) -> None:
@@ -103,14 +111,13 @@ class ClaudeToolCalls:
         if call_id in self._builder.calls.open:
             self._running.add(call_id)
 
-    def close(
-        self, record: ClaudeRecord, index: int, result: m.ToolResult, verdict: ClaudeVerdict, inherited: bool
-    ) -> None:
+    def close(self, record: ClaudeRecord, index: int, judged: JudgedResult, inherited: bool) -> None:
         """Read a result; an `inherited` one causes no event here."""
+        result, verdict, details = judged
         call = self._builder.close_call(result.call_id)
         entry = ClaudeResult(index, result.call_id, verdict, call, record.timestamp, result.content, inherited)
-        if call is not None and call.name in SUBAGENT_TOOLS and isinstance(record.tool_use_result, ToolUseResult):
-            self._subagents.results[result.call_id] = record.tool_use_result
+        if call is not None and call.name in SUBAGENT_TOOLS and isinstance(details, ToolUseResult):
+            self._subagents.results[result.call_id] = details
         self._results.append(entry)
         if verdict.outcome == "ok" or inherited:
             return

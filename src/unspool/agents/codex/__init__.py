@@ -124,9 +124,8 @@ class Codex(Agent):
             lines.append(f'url = "{connection.url}"')
             lines.append(f'bearer_token_env_var = "{connection.token_variable}"')
         else:
-            # A JSON string is also a TOML string.
-            lines.append(f"command = {json.dumps(connection.command[0])}")
-            lines.append(f"args = {json.dumps(connection.command[1:])}")
+            lines.append(f"command = {_toml(connection.command[0])}")
+            lines.append(f"args = {_toml(connection.command[1:])}")
         return RuleText("~/.codex/config.toml", "\n".join(lines))
 
     def calling_session(self, caller: ToolCaller) -> str | None:
@@ -137,3 +136,8 @@ class Codex(Agent):
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """The type of a record, of its payload, and of the item in it."""
         return strings_at(record, ("type",), ("payload", "type"), ("payload", "item", "type"))
+
+
+def _toml(value: str | tuple[str, ...]) -> str:
+    """Return texts as TOML, which has the strings of JSON, but no escaped surrogates and no plain DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

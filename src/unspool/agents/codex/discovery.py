@@ -98,6 +98,23 @@ class CodexFolder:
             self._heads[path] = read_head(path)
         return self._heads[path]
 
+    def bases(self, path: Path) -> list[tuple[RolloutFile, int]]:
+        """Return the files that a rollout continues, the first one first, each with the ordinal at which it is left.
+
+        Damaged files may name themselves or each other, but no file is continued twice.
+        """
+        found: list[tuple[RolloutFile, int]] = []
+        known = {path}
+        base = self.head(path).history_base
+        while base is not None and base.end_ordinal_exclusive is not None:
+            file = self.rollouts.get(base.thread_id or "")
+            if file is None or file.path in known:
+                break
+            known.add(file.path)
+            found.append((file, base.end_ordinal_exclusive))
+            base = self.head(file.path).history_base
+        return found[::-1]
+
     @cached_property
     def names(self) -> dict[str, str]:
         """The names given to threads; the last one counts."""

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
@@ -106,16 +107,23 @@ class CodexSource:
         """Digest the name of a thread, its clears, the threads it started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)
-        reviews = [id for id, head in folder.reviews if self._parent(id, head) == ref.id] if folder.reviews else []
+        reviews = self._reviews_of.get(ref.id, [])
         facts = (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
         return digest((*facts, *map(size_of, self._originals(ref))))
 
-    def _first_prompt(self, path: Path, above: frozenset[Path] = frozenset()) -> str | None:
+    @cached_property
+    def _reviews_of(self) -> dict[str, list[str]]:
+        """The reviews by the thread that started them."""
+        found: dict[str, list[str]] = {}
+        for id, head in self._folder.reviews:
+            if (parent := self._parent(id, head)) is not None:
+                found.setdefault(parent, []).append(id)
+        return found
+
+    def _first_prompt(self, path: Path) -> str | None:
         """Return the first prompt, which is in another file if the thread begins there."""
-        base = self._folder.head(path).history_base
-        file = self._folder.rollouts.get(base.thread_id or "") if base is not None else None
-        found = self._first_prompt(file.path, above | {path}) if file is not None and file.path not in above else None
-        return found or first_prompt(path)
+        paths = (*(file.path for file, _ in self._folder.bases(path)), path)
+        return next((found for each in paths if (found := first_prompt(each))), None)
 
     def _originals(self, ref: SessionRef) -> Iterator[Path]:
         """Iterate over the files of other threads that a thread copied lines from or continues."""
@@ -141,7 +149,7 @@ class CodexSource:
         if head.version:
             details.versions[head.version] = None
         reader = CodexFileReader(parser, self._folder, keeps_ordinals=bool(ref.more))
-        yield from reader.read_base(head)
+        yield from reader.read_bases(ref.path)
         for number, path in enumerate((ref.path, *ref.more)):
             yield from reader.read_own(path, self._folder.head(path), is_revert=number > 0)
         parser.finish()
@@ -214,10 +222,14 @@ class _Rollout:
 
     def before(self, ordinal: int) -> int:
         """Return the last message before an ordinal, in this file or in the one it continues."""
-        position = bisect_left(self._ordinals, ordinal) - 1
-        if position >= 0:
-            return self._messages[position]
-        return self._base.before(min(ordinal, self._start)) if self._base is not None else NONE
+        rollout: _Rollout | None = self
+        while rollout is not None:
+            position = bisect_left(rollout._ordinals, ordinal) - 1
+            if position >= 0:
+                return rollout._messages[position]
+            ordinal = min(ordinal, rollout._start)
+            rollout = rollout._base
+        return NONE
 
 
 class CodexFileReader:
@@ -229,16 +241,10 @@ class CodexFileReader:
         self._keeps_ordinals = keeps_ordinals
         self._rollouts: dict[str, _Rollout] = {}
 
-    def read_base(self, head: CodexHead) -> Iterator[None]:
-        """Read the beginning that a fork shares with another thread (0.148 and later copy nothing)."""
-        base = head.history_base
-        file = self._folder.rollouts.get(base.thread_id or "") if base is not None else None
-        if base is None or file is None or base.end_ordinal_exclusive is None:
-            return
-        above = self._folder.head(file.path)
-        if file.rollout not in self._rollouts:
-            yield from self.read_base(above)
-            yield from self._read(file.path, above, file.rollout, "base", end=base.end_ordinal_exclusive)
+    def read_bases(self, path: Path) -> Iterator[None]:
+        """Read the beginning that a fork shares with other threads (0.148 and later copy nothing)."""
+        for file, end in self._folder.bases(path):
+            yield from self._read(file.path, self._folder.head(file.path), file.rollout, "base", end=end)
 
     def read_own(self, path: Path, head: CodexHead, is_revert: bool) -> Iterator[None]:
         """Read a file of the thread; a second one continues from an earlier point of the first."""

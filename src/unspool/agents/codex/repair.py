@@ -6,6 +6,7 @@ the last. So ordinals are never changed, because forks refer to them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -15,11 +16,12 @@ from ...core import model as m
 from ...core.errors import UnspoolError
 from ...core.session import Session
 from ...io.decode import decode_object
-from .._repair import HEAD, RESULT, Clean, Piece, below, encode, intact, joined, unanswered
+from .._repair import HEAD, RESULT, Clean, Piece, encode, intact, joined, place_in_layout, unanswered
 from ..base import strings_at
 from .discovery import rollout_file
 from .schema import BARE_RECORDS, RECORDS, CodexRecord
 
+_LAYOUT = re.compile(r"/(?P<place>sessions/\d{4}/\d\d/\d\d|archived_sessions)$")
 _OUTPUT_OF = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
@@ -72,9 +74,9 @@ class CodexRepair:
 
 
 def _path_in_folder(name: str, folders: Sequence[str]) -> PurePosixPath:
-    inside = below(folders, "sessions", "archived_sessions")
-    if inside:
-        return PurePosixPath(*inside, name)
+    inside = place_in_layout(_LAYOUT, name, folders)
+    if inside is not None:
+        return inside
     file = rollout_file(Path(name))
     day = file.time[:10].split("-") if file is not None else ["0000", "00", "00"]
     return PurePosixPath("sessions", *day, name)

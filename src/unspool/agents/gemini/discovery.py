@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +19,14 @@ from ...io.decode import Damage, decode_any
 from ...io.documents import take_apart
 from ...io.files import is_closed, iter_pieces, name_of, read_end, read_whole, stem_of, while_unchanged
 from ...io.listing import folders_in, walk_files
-from .._metadata import project_of
+from .._metadata import digest, project_of
 from .authors import NOT_TITLES
 from .content import parts_of, text_of
 from .schema import MESSAGES, RECORDS, TAIL_RECORDS, GeminiMessage, GeminiRecord
 
 _CLEAR = re.compile(r"\s*/(?:clear|new)\b")
+_AT_ONCE = timedelta(seconds=1)
+_FIRST = datetime.min.replace(tzinfo=UTC)
 _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 14
 
@@ -87,6 +92,33 @@ class ProjectFolder:
         return [_prompt_of(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     @cached_property
+    def texts(self) -> frozenset[str]:
+        """The texts of all prompts in the log."""
+        return frozenset(entry.text.strip() for entry in self.log)
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The sessions that the log names."""
+        return frozenset(entry.session for entry in self.log if entry.session)
+
+    def mark_until(self, until: datetime | None) -> str:
+        """Return a digest of the prompts up to a time, or of all of them."""
+        end = bisect_right(self._marks, until, key=itemgetter(0)) if until is not None else len(self._marks)
+        return self._marks[end - 1][1] if end else ""
+
+    @cached_property
+    def _marks(self) -> list[tuple[datetime, str]]:
+        """A digest of all prompts so far at the time of each new one; those without a time come first."""
+        found: list[tuple[datetime, str]] = []
+        mark, known = "", set[str]()
+        for at, text in sorted((entry.at or _FIRST, entry.text) for entry in self.log):
+            if text not in known:
+                known.add(text)
+                mark = digest((mark, text))
+                found.append((at, mark))
+        return found
+
+    @cached_property
     def files(self) -> list[Path]:
         """All files that may contain a session."""
         return [path for path in walk_files(self.path / "chats") if path.suffix in (".json", ".jsonl")]
@@ -95,6 +127,25 @@ class ProjectFolder:
     def heads(self) -> list[GeminiHead]:
         """The heads of all session files."""
         return [head for path in self.files if (head := read_head(path)) is not None]
+
+    def follower(self, at: datetime, session: str) -> str | None:
+        """Return the next session that began after a clear and that the prompt log does not name."""
+        # No time can be before the first one.
+        since = max(at.astimezone(UTC), _FIRST + _AT_ONCE) - _AT_ONCE
+        first = bisect_left(self._starts, since, key=itemgetter(0))
+        return next((id for _, id in islice(self._starts, first, None) if id != session), None)
+
+    @cached_property
+    def _starts(self) -> list[tuple[datetime, str]]:
+        """The starts of all sessions with a prompt that the prompt log does not name, the oldest first."""
+        return sorted(
+            (head.started_at, head.session)
+            for head in self.heads
+            if head.started_at is not None
+            and head.session not in self.named
+            and head.prompt is not None
+            and head.kind == "main"
+        )
 
 
 class GeminiFolder:
@@ -147,34 +198,38 @@ class GeminiFolder:
             return project_of(path)
         return m.Project(None, name[:8] if len(name) == 64 else name) if name else None
 
+    @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """The sub-agents of each session, by its id."""
+        found: dict[str, list[str]] = {}
+        for id, files in self.sessions.items():
+            if files.first.parent is not None:
+                found.setdefault(files.first.parent, []).append(id)
+        return found
+
     def typed_in(self, id: str) -> frozenset[str] | None:
         """Return the prompts typed in the project of a session; None if the session did not run in a terminal."""
-        texts = self._typed.get(id)
-        return frozenset(texts) if texts else None
+        texts = [project.texts for project in self._typed.get(id, ())]
+        return texts[0].union(*texts[1:]) if texts else None
 
-    def typed_by(self, id: str, until: datetime | None) -> list[str] | None:
-        """Return the prompts in all prompt logs up to a time; None if the session did not run in a terminal."""
-        if id not in self._typed:
-            return None
-        entries = (entry for project in self.projects for entry in project.log)
-        return sorted({entry.text for entry in entries if until is None or entry.at is None or entry.at <= until})
+    def typed_mark(self, id: str, until: datetime | None) -> list[str] | None:
+        """Return a digest of these prompts up to a time; None if the session did not run in a terminal."""
+        return [project.mark_until(until) for project in self._typed[id]] if id in self._typed else None
 
     @cached_property
-    def _typed(self) -> dict[str, set[str]]:
-        """The prompts typed in the project of each session that ran in a terminal.
+    def _typed(self) -> dict[str, list[ProjectFolder]]:
+        """The projects whose prompt log shows that a session ran in a terminal, by session.
 
         The ids in the log do not show which session a prompt is from: after /clear the log has the old id, after a
         resume a new one.
         """
-        found: dict[str, set[str]] = {}
+        found: dict[str, dict[ProjectFolder, None]] = {}
         for project in self.projects:
-            texts = {entry.text.strip() for entry in project.log}
-            ids = {entry.session for entry in project.log if entry.session}
             for head in project.heads:
-                is_typed = head.prompt is not None and head.prompt.strip() in texts
-                if head.session in ids or is_typed:
-                    found.setdefault(head.session, set()).update(texts)
-        return found
+                is_typed = head.prompt is not None and head.prompt.strip() in project.texts
+                if head.session in project.named or is_typed:
+                    found.setdefault(head.session, {})[project] = None
+        return {id: list(projects) for id, projects in found.items()}
 
     # --- clears ---
 
@@ -191,7 +246,7 @@ class GeminiFolder:
                     continue
                 seen.add((entry.at, entry.session))
                 session = current.get(entry.session, entry.session)
-                follower = self._follower(project, entry.at, session)
+                follower = project.follower(entry.at, session)
                 if session not in self.sessions:
                     continue
                 found.setdefault(session, []).append((entry.at, follower))
@@ -199,20 +254,15 @@ class GeminiFolder:
                     current[entry.session] = follower
         return found
 
-    def _follower(self, project: ProjectFolder, at: datetime, session: str) -> str | None:
-        """Return the next session that began after a clear and that the prompt log does not name."""
-        named = {entry.session for entry in project.log}
-        later = [
-            (head.started_at, head.session)
-            for head in project.heads
-            if head.started_at is not None
-            and head.started_at >= at - timedelta(seconds=1)
-            and head.session != session
-            and head.session not in named
-            and head.prompt is not None
-            and head.kind == "main"
-        ]
-        return min(later)[1] if later else None
+    @cached_property
+    def cleared_from(self) -> dict[str, str]:
+        """The session that was cleared before each session that followed a clear."""
+        found: dict[str, str] = {}
+        for session, clears in self.clears.items():
+            for _, follower in clears:
+                if follower is not None:
+                    found.setdefault(follower, session)
+        return found
 
 
 # --- heads -----------------------------------------------------------------------------------------------------------

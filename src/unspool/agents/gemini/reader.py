@@ -94,9 +94,8 @@ class GeminiSource:
         """Digest the prompts typed until the session ended, its clears, its origin, and its sub-agents."""
         folder = self._folder
         ended = self.peek(ref).ended_at
-        typed = folder.typed_by(ref.id, ended + _AFTERWARDS if ended is not None and ended.year < MAXYEAR else None)
-        children = [id for id, files in folder.sessions.items() if files.first.parent == ref.id]
-        return digest((typed, folder.clears.get(ref.id), self._origin(ref), children))
+        typed = folder.typed_mark(ref.id, ended + _AFTERWARDS if ended is not None and ended.year < MAXYEAR else None)
+        return digest((typed, folder.clears.get(ref.id), self._origin(ref), folder.children.get(ref.id, [])))
 
     # --- reading ---
 
@@ -123,9 +122,9 @@ class GeminiSource:
     def _origin(self, ref: SessionRef) -> m.Origin:
         if ref.kind == "subagent":
             return m.Origin(kind="subagent", session=ref.parent, evidence="folder")
-        for session, clears in self._folder.clears.items():
-            if any(follower == ref.id for _, follower in clears):
-                return m.Origin(kind="clear", session=session, evidence="logs", confidence=0.8)
+        cleared = self._folder.cleared_from.get(ref.id)
+        if cleared is not None:
+            return m.Origin(kind="clear", session=cleared, evidence="logs", confidence=0.8)
         return m.Origin(kind="new")
 
     def _add_clears(self, ref: SessionRef, builder: SessionBuilder) -> None:
@@ -145,7 +144,7 @@ class GeminiSource:
         builder.events.context_clears = inferred + logged
 
     def _add_subagents(self, ref: SessionRef, parser: GeminiParser) -> None:
-        children = [id for id, files in self._folder.sessions.items() if files.first.parent == ref.id]
+        children = dict.fromkeys(self._folder.children.get(ref.id, ()))
         named = {agent.agent_id for agent in parser.calls.agents}
         unnamed = [id for id in children if id not in named]
         for agent in parser.calls.agents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
@@ -12,10 +13,13 @@ from ...core import model as m
 from ...core.session import Session
 from ...io.decode import decode_any, decode_object
 from ...io.documents import take_apart
-from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, Clean, Piece, below, encode, intact, joined, records_in
+from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, Clean, Piece, encode, intact, joined, place_in_layout, records_in
 from .schema import MESSAGES, RECORDS, GeminiRecord
 
 Json = dict[str, Any]
+
+_LAYOUT = re.compile(r"/(?P<place>tmp/[^/]+/chats(?:/[^/]+)?)$")
+"""A project's folder, and in it one for the sub-agents of each session."""
 
 
 class GeminiRepair:
@@ -26,9 +30,8 @@ class GeminiRepair:
         cleaned = _document(data) if name.endswith(".json") else _lines(data)
         if cleaned is None:
             return None
-        inside = below(folders, "tmp")
-        path = PurePosixPath(*inside, name) if inside else PurePosixPath("tmp", "repaired", "chats", name)
-        return Clean(path, *cleaned)
+        inside = place_in_layout(_LAYOUT, name, folders)
+        return Clean(inside or PurePosixPath("tmp", "repaired", "chats", name), *cleaned)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:  # noqa: ARG002
         """Return the logs unchanged: a call and its result are in one record, so `clean` adds results."""
@@ -86,7 +89,8 @@ def _document(data: bytes) -> tuple[bytes, Counter[str]] | None:
     changes: Counter[str] = Counter()
     is_whole = isinstance(decode_any(data), dict)
     parts = take_apart(data.rstrip(b"\0 \n\r\t"), "messages")
-    if not isinstance(parts.head.get("sessionId"), str) or not parts.elements:
+    # Some documents have `id` instead.
+    if not isinstance(parts.head.get("sessionId", parts.head.get("id")), str) or not parts.elements:
         return None
     pieces = [piece for element in parts.elements for piece in records_in(element.data, MESSAGES, changes)]
     messages = [decode_object(piece.data) for piece in pieces]

@@ -34,6 +34,11 @@ RULES: Rules = {
         "The agent left its note that it detected a loop and stopped.",
         "Without the note, the turn would count as complete.",
     ),
+    ("interruption", "API error"): Rule(
+        "The agent left a note about a failed request: a limit was reached, or the server or the connection failed "
+        "after the model had begun to respond.",
+        "Without the note, the turn would count as complete; with another error, only as failed.",
+    ),
     ("interruption", "result text"): Rule(
         "A running call was cancelled, and no note of the agent says so.",
         "A result of the call would mean that it finished.",
@@ -45,6 +50,10 @@ RULES: Rules = {
     ("clear", "logs"): Rule(
         "The prompt log has a command for a new conversation at that time.",
         "Without the entry, the next session would count as new.",
+    ),
+    ("clear", "session"): Rule(
+        "The session continues in another file, whose first request is smaller than the last one before it.",
+        "A note about a compression or a larger request would mean that the conversation continued.",
     ),
     ("rollback", "$rewindTo"): Rule(
         "The agent recorded to which message the conversation went back.",

@@ -10,6 +10,7 @@ from ...agents import AGENTS
 from ...api import samples
 from ...core.errors import UsageError
 from ...core.events import BY_NAME
+from ...core.timestamps import from_seconds
 from ...io.files import name_of, size_of
 from ...library import Library, without_conversation
 from ...render.plain_text import plain_line
@@ -137,7 +138,7 @@ def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[SessionItem]:
                 title=None,
                 project=None,
                 started_at=None,
-                ended_at=datetime.fromtimestamp(log.modified() / 1e9, UTC),
+                ended_at=from_seconds(log.modified() / 1e9),
                 size=size_of(path),
                 path=name_of(path),
                 no_conversation=True,

@@ -57,7 +57,7 @@ class SearchMatch(msgspec.Struct, kw_only=True):
     more: int
     """The number of other matches."""
     resume: str | None
-    """The command that continues the session; null if its files are gone, or its agent has none."""
+    """The command that continues the session; null if its files are not on this machine, or its agent has none."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             return _regex(args, store)
         found, more = store.search.run(_query(args), args.limit, args.hits, offset=args.offset)
         for entry in found:
-            _show(args, entry)
+            _show(args, store, entry)
     if more:
         remark(f"More sessions match; use --offset {args.offset + len(found)} to see the next ones")
     elif not found and not args.json:
@@ -127,24 +127,23 @@ def _regex(args: argparse.Namespace, store: Store) -> int:
             break
         hits = [regex_hit(match) for match in group]
         more = max(0, len(hits) - args.hits)
-        _show(args, Found(session=row, score=1.0, hits=hits[: args.hits], more=more))
+        _show(args, store, Found(session=row, score=1.0, hits=hits[: args.hits], more=more))
     return 0 if count > args.offset else 1
 
 
-def _show(args: argparse.Namespace, found: Found) -> None:
-    resume = resume_command(found.session)
+def _show(args: argparse.Namespace, store: Store, found: Found) -> None:
+    row = found.session
+    resume = resume_command(row) if store.sessions.not_marked_gone((row.id,)) else None
     if args.json:
-        print_json(
-            SearchMatch(session=found.session, score=found.score, hits=found.hits, more=found.more, resume=resume)
-        )
+        print_json(SearchMatch(session=row, score=found.score, hits=found.hits, more=found.more, resume=resume))
     else:
         _print(found, resume)
 
 
 def resume_command(row: SessionRow) -> str | None:
-    """Return the command that continues a session; None if its files are gone or it is a sub-agent."""
+    """Return the command that continues a session of this machine; None if it is a sub-agent, or its agent has none."""
     template = AGENTS[row.agent].info.resume if row.agent in AGENTS else ()
-    if not template or row.kind != "main" or row.gone_at is not None:
+    if not template or row.kind != "main":
         return None
     command = shlex.join(part.replace("{id}", row.name) for part in template)
     return f"cd {shlex.quote(row.project)} && {command}" if row.project else command

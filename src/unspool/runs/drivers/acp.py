@@ -48,8 +48,9 @@ from .turn_state import Lifecycle
 if TYPE_CHECKING:
     from acp.connection import Connection
 
-PROTOCOL_VERSION = 1
 START_SECONDS = 120.0
+_FILES = {"readTextFile": False, "writeTextFile": False}
+_CLIENT: Params = {"protocolVersion": 1, "clientCapabilities": {"fs": _FILES, "terminal": False}}
 
 
 class AcpDriver(AcpAgent, Driver):
@@ -97,14 +98,22 @@ class AcpDriver(AcpAgent, Driver):
         if not self._turns.state.is_idle:
             raise UsageError(f"{self.title} is working; interrupt the turn before you clear the conversation")
         assert self._connection is not None
-        settings = self._settings
-        self._updates.left.add(self.session)
-        self.spec = msgspec.structs.replace(self.spec, session=None, mode=settings.mode, model=settings.model)
+        settings, left, spec = self._settings, self.session, self.spec
+        mode, model = settings.mode, settings.model
+        self._updates.left.add(left)
+        self.spec = msgspec.structs.replace(spec, session=None, mode=mode, model=model)
         settings.is_reporting = False
-        await self._open_session()
+        try:
+            await self._open_session()
+            await self._apply_settings()
+        except BaseException:
+            # The session that was to be left goes on, and not the new one, if there is one.
+            self._updates.left = (self._updates.left | {self.session}) - {left, None}
+            self.session, self.spec, settings.mode, settings.model = left, spec, mode, model
+            raise
+        finally:
+            settings.is_reporting = True
         self._turns.attach(self._connection, self.session)
-        await self._apply_settings()
-        settings.is_reporting = True
         self._emit(MessageAccepted(id))
         self._emit(Started(self.session, self._connection.process.pid, settings.mode, settings.model))
         self._emit(TurnEnded(outcome="completed"))
@@ -191,9 +200,7 @@ class AcpDriver(AcpAgent, Driver):
         return connection, version
 
     async def _initialize(self) -> str | None:
-        files = {"readTextFile": False, "writeTextFile": False}
-        client = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": {"fs": files, "terminal": False}}
-        result = await self._call("initialize", client, START_SECONDS)
+        result = await self._call("initialize", _CLIENT, START_SECONDS)
         if object_at(result, "agentCapabilities").get("loadSession") is not True:
             self.capabilities = msgspec.structs.replace(self.capabilities, resume=False)
         return text_or_none(object_at(result, "agentInfo").get("version"))
@@ -216,22 +223,17 @@ class AcpDriver(AcpAgent, Driver):
 
     def _read_settings(self, result: Params) -> None:
         modes, models = object_at(result, "modes"), object_at(result, "models")
-        known = [id for mode in objects_at(modes, "availableModes") if (id := text_or_none(mode.get("id")))]
-        offered = tuple(id for id in known if id not in self.start_only_modes or id == self.spec.mode)
         self._settings.mode = text_or_none(modes.get("currentModeId"))
         self._settings.model = text_or_none(models.get("currentModelId"))
-        names = [id for model in objects_at(models, "availableModels") if (id := text_or_none(model.get("modelId")))]
-        self.capabilities = msgspec.structs.replace(
-            self.capabilities, modes=offered, models=bool(models), model_names=tuple(names)
-        )
+        hidden = set(self.start_only_modes) - {self.spec.mode}
+        self.capabilities = _with_offers(self.capabilities, modes, models, hidden)
 
     async def _apply_settings(self) -> None:
         mode = self.spec.mode
         if mode is None and self._settings.mode in self.start_only_modes:
             mode = self.safe_mode
-            self._emit(
-                Notice(f"{self.title} would never ask in mode {self._settings.mode!r}; switched to mode {mode!r}.")
-            )
+            text = f"{self.title} would never ask in mode {self._settings.mode!r}; switched to mode {mode!r}."
+            self._emit(Notice(text))
         if mode is not None and mode != self._settings.mode:
             await self.set_mode(mode)
         if self.spec.model is not None and self.spec.model != self._settings.model:
@@ -301,3 +303,11 @@ class AcpDriver(AcpAgent, Driver):
             return outcome_of(None)
         request = self.describe(self._permissions.new_id(), permission)
         return await self._permissions.ask(request, permission.options)
+
+
+def _with_offers(capabilities: Capabilities, modes: Params, models: Params, hidden: set[str]) -> Capabilities:
+    """Return the capabilities with the modes and models that an agent offers, except hidden modes."""
+    ids = [id for mode in objects_at(modes, "availableModes") if (id := text_or_none(mode.get("id")))]
+    names = [id for model in objects_at(models, "availableModels") if (id := text_or_none(model.get("modelId")))]
+    offered = tuple(id for id in ids if id not in hidden)
+    return msgspec.structs.replace(capabilities, modes=offered, models=bool(models), model_names=tuple(names))

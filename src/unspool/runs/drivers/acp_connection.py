@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import MissingExtraError, UnspoolError
-from ...io.decode import decode_any
+from ...io.decode import decode_object, repair_line
 from .line_process import LineProcess
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class AcpConnection:
     def _receive(self, line: bytes) -> None:
         if not line:
             self._messages.put_nowait(None)
-        elif isinstance(message := decode_any(line), dict):  # Anything else was printed between the messages.
+        elif message := decode_object(repair_line(line)[0]):  # Anything else was printed between the messages.
             self._messages.put_nowait(message)
 
 

@@ -26,12 +26,17 @@ def copy_for_fork(spec: RunSpec) -> Path | None:
     found = next((message for message in session.messages if message.id == spec.at), None)
     if found is None or found.branch == 0:
         return None
-    # Like the session itself, the copy is readable only by the user.
-    handle, name = tempfile.mkstemp(prefix="unspool-fork-", suffix=".jsonl")
     remaining = found.source.offset + found.source.length
-    with open(session.info.files[found.source.file].path, "rb") as file, os.fdopen(handle, "wb") as copy:
-        while remaining > 0 and (chunk := file.read(min(remaining, _CHUNK))):
-            copy.write(chunk)
-            remaining -= len(chunk)
-        copy.write(b"\n")
+    with open(session.info.files[found.source.file].path, "rb") as file:
+        # Like the session itself, the copy is readable only by the user.
+        handle, name = tempfile.mkstemp(prefix="unspool-fork-", suffix=".jsonl")
+        try:
+            with os.fdopen(handle, "wb") as copy:
+                while remaining > 0 and (chunk := file.read(min(remaining, _CHUNK))):
+                    copy.write(chunk)
+                    remaining -= len(chunk)
+                copy.write(b"\n")
+        except BaseException:
+            os.unlink(name)
+            raise
     return Path(name)

@@ -12,9 +12,8 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
-import msgspec
-
 from ...core.errors import UnspoolError
+from ...io.decode import decode_object, repair_line
 from ..processes import MARK, end_group, start_time
 from .line_buffer import LineBuffer
 
@@ -101,10 +100,8 @@ class ClaudeProcess:
         try:
             while chunk := await self._process.stdout.read(_CHUNK):
                 for line in lines.feed(chunk):
-                    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-                        message = msgspec.json.decode(line)
-                        if isinstance(message, dict):
-                            yield message
+                    if message := decode_object(repair_line(line)[0]):  # Anything else is not a message.
+                        yield message
         finally:
             self._all_read.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,9 @@ def rules_for_session(suggestions: list[PermissionUpdate], folder: str) -> list[
 
 
 def _is_inside(update: PermissionUpdate, folder: str) -> bool:
-    return all(Path(each).resolve().is_relative_to(Path(folder).resolve()) for each in update.directories or [])
+    # Not `Path.resolve`, which raises an error for symbolic links in a circle, and the request would be lost.
+    project = os.path.realpath(folder)
+    return all(Path(os.path.realpath(each)).is_relative_to(project) for each in update.directories or [])
 
 
 def mode_update(mode: Literal["default", "acceptEdits"]) -> PermissionUpdate:

@@ -101,12 +101,14 @@ class CodexSender:
             self._emit(MessageReturned(id))
 
     async def send_dropped(self) -> None:
-        """Resend the messages that a turn did not read before it ended."""
+        """Resend the messages that a turn did not read before it ended; return those that cannot be sent."""
         async with self.lock:
             for id, given in self._messages.take_dropped().items():
                 try:
                     await self._deliver(id, given)
                 except CallError as error:
+                    self._messages.drop(id)
+                    self._emit(MessageReturned(id))
                     self._emit(Notice(f"A message could not be sent again: {error.message}."))
 
     async def _deliver(self, id: str, given: list[Params]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from ...core.errors import NotFoundError
 from ..protocol import BackgroundProcess, Emit, ProcessesChanged
 from .codex_requests import text_at
 from .codex_threads import STOP_TURN_SECONDS, CodexThreads
 from .jsonrpc import CallError, RpcConnection
+
+_INVALID_REQUEST = -32600
+"""The thread is closed, or this version does not list processes."""
 
 
 class CodexProcesses:
@@ -29,18 +30,27 @@ class CodexProcesses:
     async def report(self) -> None:
         """Get the running processes from Codex and emit them if they have changed. Older versions do not list them."""
         found: dict[str, tuple[str, BackgroundProcess]] = {}
-        with contextlib.suppress(CallError):
-            for thread in dict.fromkeys((self._threads.main, *self._threads.paths)):
-                result = await self._connection.call("thread/backgroundTerminals/list", {"threadId": thread})
-                for each in result.get("data") or []:
-                    if isinstance(each, dict) and (id := text_at(each, "processId")):
-                        command, folder = text_at(each, "command") or "", text_at(each, "cwd") or ""
-                        found[id] = (thread, BackgroundProcess(id=id, command=command, folder=folder))
+        for thread in dict.fromkeys((self._threads.main, *self._threads.paths)):
+            found |= {process.id: (thread, process) for process in await self._list(thread)}
         self._threads_of = {id: thread for id, (thread, _) in found.items()}
         processes = [process for _, process in found.values()]
         if processes != self._reported:
             self._reported = processes
             self._emit(ProcessesChanged(processes))
+
+    async def _list(self, thread: str) -> list[BackgroundProcess]:
+        """Return the processes of one thread; those of the last report if Codex does not say."""
+        try:
+            result = await self._connection.call("thread/backgroundTerminals/list", {"threadId": thread})
+        except CallError as error:
+            if error.code == _INVALID_REQUEST:
+                return []
+            return [process for process in self._reported if self._threads_of.get(process.id) == thread]
+        return [
+            BackgroundProcess(id=id, command=text_at(each, "command") or "", folder=text_at(each, "cwd") or "")
+            for each in result.get("data") or []
+            if isinstance(each, dict) and (id := text_at(each, "processId"))
+        ]
 
     async def end(self, id: str) -> None:
         """End a process."""

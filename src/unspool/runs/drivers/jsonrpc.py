@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...core.errors import UnspoolError
+from ...io.decode import repair_line
 
 CALL_SECONDS = 60.0
 _METHOD_NOT_FOUND = -32601
@@ -100,8 +101,8 @@ class RpcConnection:
             self._close()
             return
         try:
-            message = self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            message = self._decoder.decode(repair_line(line)[0])
+        except (msgspec.DecodeError, RecursionError):
             return  # The program printed something between the messages.
         params = message.params if isinstance(message.params, dict) else {}
         if message.method is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import uuid
@@ -17,6 +18,8 @@ from typing import cast
 from ...core.errors import NotFoundError, UnspoolError
 from .. import processes
 from .line_buffer import MAX_LINE_BYTES, LineBuffer
+
+logger = logging.getLogger(__name__)
 
 ERROR_TAIL = 2_000
 """Characters of the error output that are kept."""
@@ -65,13 +68,20 @@ class _Pipes(asyncio.SubprocessProtocol):
             return
         for line in self.lines.feed(data):
             if stripped := line.strip():
-                self._on_line(stripped)
+                self._handle_line(stripped)
+
+    def _handle_line(self, line: bytes) -> None:
+        # A line that cannot be handled, for example because a disk is full, must not affect the lines after it.
+        try:
+            self._on_line(line)
+        except Exception:
+            logger.exception("cannot handle a line of process %s", self._transport and self._transport.get_pid())
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         """Handle the end of one of the pipes."""
         self._open.discard(fd)
         if fd == 1:
-            self._on_line(b"")
+            self._handle_line(b"")
             self.is_silent.set()
         if not self._open:
             self.is_closed.set()

@@ -13,7 +13,7 @@ from ...runs.run_view import RunView
 from ..errors import ErrorBody
 from ..settings import PORT
 from ..views import LiveEvent
-from .params import PREFIX, Endpoint, Params, parameter_schemas
+from .params import PLACEHOLDER, PREFIX, Endpoint, Params, parameter_schemas
 from .run_schemas import RUN_ENDPOINTS, RunEndpoint, RunEvent, RunList
 from .schemas import SCHEMAS
 
@@ -29,7 +29,13 @@ _RUN_EVENTS = (
     "Events of running agents as server-sent events: `id` is the number in the run log, `event` the kind, "
     "`data` a RunEvent. The stream starts after `since` or the header Last-Event-ID, otherwise now, and does not end."
 )
-_IN_PATH = {"id": "The id of a run, or a unique prefix of it.", "question": "The id of an approval request."}
+_IN_PATH = {
+    "id": "The id of a run, or a unique prefix of it.",
+    "message": "The id of a message, as chosen by its sender.",
+    "question": "The id of an approval request.",
+    "process": "The agent's id of a background process.",
+}
+"""Descriptions of the parts of paths that are parameters."""
 
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
@@ -93,12 +99,12 @@ def _parameter(endpoint: Endpoint, name: str, schema: dict[str, Any]) -> dict[st
 def _run_operation(endpoint: RunEndpoint) -> dict[str, Any]:
     (schema,), _ = msgspec.json.schema_components([endpoint.response], ref_template=SCHEMAS + "{name}")
     content = {"application/json": {"schema": schema}}
-    in_path = [name for name in _IN_PATH if f"{{{name}}}" in endpoint.path]
     described: dict[str, Any] = {
         "operationId": f"{endpoint.name}_run" if endpoint.body else endpoint.name,
         "summary": endpoint.summary,
         "parameters": [
-            *({**_param(name, "path", _IN_PATH[name], _TEXT), "required": True} for name in in_path),
+            *(_param(name, "path", _IN_PATH[name], _TEXT, True) for name in PLACEHOLDER.findall(endpoint.path)),
+            *(_param(name, "query", text, _TEXT, needed) for name, text, needed in endpoint.in_query),
             *(_redaction() if endpoint.response in (RunList, RunView) and endpoint.body is None else ()),
         ],
         "responses": {str(endpoint.status): {"description": endpoint.summary, "content": content}} | _errors(),
@@ -152,8 +158,10 @@ def _stream(name: str) -> dict[str, Any]:
     return {"text/event-stream": {"schema": {"$ref": SCHEMAS + name}}}
 
 
-def _param(name: str, location: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "in": location, "required": False, "description": description, "schema": schema}
+def _param(
+    name: str, location: str, description: str, schema: dict[str, Any], is_required: bool = False
+) -> dict[str, Any]:
+    return {"name": name, "in": location, "required": is_required, "description": description, "schema": schema}
 
 
 def _errors() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ..errors import InvalidRequestError
 from ..session_query import SessionQuery
 
 PREFIX = "/api"
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _FIELD_OF_ERROR = re.compile(r"at `\$\.(\w+)")
 _MOST_SHOWN = 60
 
@@ -84,12 +84,12 @@ class Endpoint(NamedTuple):
     @property
     def in_path(self) -> list[str]:
         """The parameters that are part of the path."""
-        return _PLACEHOLDER.findall(self.path)
+        return PLACEHOLDER.findall(self.path)
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """Matches requested paths. Names may contain a slash, even an unescaped one."""
-        return re.compile(PREFIX + _PLACEHOLDER.sub(r"(?P<\1>.+?)", self.path) + "/?")
+        return re.compile(PREFIX + PLACEHOLDER.sub(r"(?P<\1>.+?)", self.path) + "/?")
 
     @property
     def media_type(self) -> str:

@@ -200,6 +200,14 @@ class RunEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
     kind: RunEventKind
 
 
+class QueryParameter(NamedTuple):
+    """A parameter in the query of an address."""
+
+    name: str
+    description: str
+    is_required: bool
+
+
 class RunEndpoint(NamedTuple):
     """A path of the API for running agents: what it accepts and returns."""
 
@@ -210,6 +218,7 @@ class RunEndpoint(NamedTuple):
     response: Any
     body: type[msgspec.Struct] | None = None
     status: int = 200
+    in_query: tuple[QueryParameter, ...] = ()
 
 
 RUN_ENDPOINTS = (
@@ -246,10 +255,11 @@ RUN_ENDPOINTS = (
     RunEndpoint(
         "get", "/runs/{id}/completions", "completions", "Completions for a `word` that starts with `/` or `@`.",
         list[Completion],
+        in_query=(QueryParameter("word", "The word, with the `/` or `@` it starts with.", False),),
     ),
     RunEndpoint(
         "get", "/folder", "folder", "The runs in a folder, given as `path`, and whether a worktree is possible.",
-        FolderState,
+        FolderState, in_query=(QueryParameter("path", "The path of the folder.", True),),
     ),
     RunEndpoint(
         "post", "/reverts", "revert", "Revert a file of a project to the copy from before an agent changed it.",

@@ -64,7 +64,7 @@ async def decoded_body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
         raise UsageError(f"The request body is too large; at most {_LONGEST_BODY >> 20} MB are accepted.")
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"Invalid request body: {error}") from error
 
 

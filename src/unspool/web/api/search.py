@@ -31,7 +31,7 @@ class _TooSlowError(InvalidRequestError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"Matching the pattern against a single text took longer than {SECONDS:.0f} s.",
+            f"The search of a single text for the pattern took longer than {SECONDS:.0f} s.",
             "Limit nested repetitions, such as {0,80}; `unspool search --regex` has no time limit.",
         )
 
@@ -77,7 +77,7 @@ def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int
         raise _TooSlowError
     if process.returncode:
         reason = errors.decode(errors="replace")[-500:]
-        raise UnspoolError(f"The search process exited with status {process.returncode}: {reason}")
+        raise UnspoolError(f"The search process failed with status {process.returncode}: {reason}")
     return msgspec.json.decode(output, type=SearchAnswer)
 
 

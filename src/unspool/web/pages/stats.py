@@ -25,6 +25,7 @@ from ...store.usage_report import UsageFilter, parse_dimensions, usage_table
 from ...usage.cost import COST_NOTE, dollars
 from ...usage.prices import load_prices
 from .. import charts
+from ..recent_cache import RecentCache
 from ..templating import render
 from ..usage_view import UsageView, usage_report, usage_view
 from .layout import Pool, State, html_response, layout_of, progress_of
@@ -168,20 +169,16 @@ def _page(store: Store, filter: StatsFilter, progress: tuple[int, int] | None) -
     return render("stats.html", layout=layout_of(store, "stats", progress), view=view)
 
 
-_counted: dict[Hashable, tuple[Stats, UsageView]] = {}
-"""The last results, by everything they depend on: nothing is counted again until something changes."""
+_counted: RecentCache[Hashable, tuple[Stats, UsageView]] = RecentCache(_CACHED)
+"""Results by everything they depend on: nothing is counted again until something changes."""
 
 
 def _count(store: Store, filter: StatsFilter) -> tuple[Stats, UsageView]:
     prices, zone = load_prices(data_folder()), zone_seconds()
     key = (store.location, store.changes.last_seq(), filter, _minute(filter), zone, prices)
-    found = _counted.get(key)
-    if found is None:
-        found = compute_activity(store.database, filter.sessions(), zone), usage_view(store, filter.usage())
-        while len(_counted) >= _CACHED:
-            _counted.pop(next(iter(_counted)), None)
-        _counted[key] = found
-    return found
+    return _counted.get(
+        key, lambda: (compute_activity(store.database, filter.sessions(), zone), usage_view(store, filter.usage()))
+    )
 
 
 def _minute(filter: StatsFilter) -> datetime | None:

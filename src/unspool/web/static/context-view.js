@@ -11,8 +11,10 @@ export class ContextView {
   spans = [];
   timer = 0;
   abort = new AbortController();
-  /** @type {number | null} the message whose context it is compared with */
+  /** @type {number | null} the message whose context the next one is compared with */
   since = null;
+  /** @type {number | null} the message whose context the shown one is compared with */
+  compared = null;
   hint = find("#inspector")?.firstElementChild;
 
   /** @param {import("./navigation.js").Navigation} navigation */
@@ -50,14 +52,16 @@ export class ContextView {
   }
 
   show(index) {
-    if (index === this.index) return;
+    const since = this.since === index ? null : this.since;
+    if (index === this.index && since === this.compared) return;
     this.index = index;
+    this.compared = since;
     this.navigation.remember({ context: index });
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.load(index), 90);
+    this.timer = setTimeout(() => this.load(index, since), 90);
   }
 
-  async load(index) {
+  async load(index, since) {
     this.abort.abort();
     this.abort = new AbortController();
     const { signal } = this.abort;
@@ -65,7 +69,7 @@ export class ContextView {
     const box = find("#inspector");
     const done = waiting(box, "Loading the context…");
     try {
-      const query = this.since === null || this.since === index ? "" : `?since=${this.since}`;
+      const query = since === null ? "" : `?since=${since}`;
       const requests = [fetchJson(`/api${address}`, signal), fetchFragment(address + query, signal)];
       const [view, inspector] = await Promise.all(requests);
       this.spans = view.stretches;

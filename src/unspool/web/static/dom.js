@@ -46,7 +46,13 @@ export function parse(html) {
 
 export const fetchFragment = async (url, signal) => parse(await (await request(url, signal)).text());
 
-export const fetchJson = async (url, signal) => (await request(url, signal)).json();
+/** @param {Response} response @throws {Error} with a message to show, for example if a proxy sent a page of its own */
+const jsonOf = (response) =>
+  response.json().catch(() => {
+    throw new Error("The response could not be read.");
+  });
+
+export const fetchJson = async (url, signal) => jsonOf(await request(url, signal));
 
 /** The key that this browser needs to change anything. Servers on other ports cannot read its local storage. */
 function key() {
@@ -61,11 +67,13 @@ function key() {
 export async function postJson(url, body) {
   const headers = { "content-type": "application/json", "x-unspool-key": key() };
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
-    throw new Error("The server cannot be reached. Nothing was changed.");
+    // The connection may have been lost after the request was sent.
+    throw new Error("The server cannot be reached. The change may not have been made.");
   });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error.message, { cause: answer.error.code });
-  return answer;
+  if (response.ok) return jsonOf(response);
+  // A proxy sends other errors than this server.
+  const error = (await response.json().catch(() => null))?.error;
+  throw new Error(error?.message ?? `The request failed (${response.status}).`, { cause: error?.code });
 }
 
 const CONTENT = "unspool:content";

@@ -17,9 +17,13 @@ async function logIn({ own, next }) {
   if (own && own !== location.origin && (await reaches(own))) return location.replace(`${own}/open${location.search}`);
   const token = new URLSearchParams(location.search).get("token");
   const headers = { "content-type": "application/json" };
-  const response = await fetch("/open", { method: "POST", headers, body: JSON.stringify({ token }) });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error.message);
+  const response = await fetch("/open", { method: "POST", headers, body: JSON.stringify({ token }) }).catch(() => {
+    throw new Error("The server cannot be reached.");
+  });
+  // A proxy may respond instead of this server.
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw new Error(answer?.error?.message ?? `The request failed (${response.status}).`);
+  if (!answer?.key) throw new Error("The response could not be read.");
   // Without storage, this browser can read but not act.
   try {
     localStorage.setItem("unspool-key", answer.key);

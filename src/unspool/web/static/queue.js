@@ -8,7 +8,8 @@ const report = ({ message }) => note(message);
 function editMessage(button) {
   const item = button.closest("[data-message]");
   const { message, run } = item.dataset;
-  const position = findAll("[data-message]", item.parentElement).indexOf(item);
+  // Messages that are being sent are also listed, but can no longer be moved.
+  const position = findAll("[data-message]:has([data-edit])", item.parentElement).indexOf(item);
   const changes = {
     up: () => ({ position: position - 1 }),
     down: () => ({ position: position + 1 }),

@@ -16,25 +16,81 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool.ingest import sync as syncing
+from unspool.agents import AGENTS
+from unspool.ingest import folder_sync, sync
+from unspool.ingest.folder_sync import FolderSync
 from unspool.ingest.helper_process import can_share
+from unspool.ingest.session import SessionIngest
 from unspool.ingest.sync import Syncer
+from unspool.library import Library
 
 from ..store.contents import new_store
 from ..waiting import PATIENCE
 from .test_tail import equals_fresh
 
+needs_fork = pytest.mark.skipif(not can_share(), reason="needs fork and no other threads")
 
-@pytest.mark.skipif(not can_share(), reason="needs fork and no other threads")
-def test_several_processes_give_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little there is to do."""
-    monkeypatch.setattr(syncing, "WORTH_IT", 0)
+
+@pytest.fixture
+def always_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start other processes however little there is to do."""
+    monkeypatch.setattr(sync, "WORTH_IT", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@needs_fork
+@pytest.mark.usefixtures("always_shares")
+def test_several_processes_give_the_same_store(tmp_path: Path) -> None:
+    """However little there is to do."""
     store = new_store(tmp_path / "sessions.db")
     report = Syncer(store, unspool.samples(), may_share=True).run()
     assert report.failures == {}
     assert equals_fresh(store, unspool.samples())
     assert Syncer(store, unspool.samples(), may_share=True).run().new == 0
+    store.close()
+
+
+@needs_fork
+@pytest.mark.usefixtures("always_shares")
+def test_nothing_stays_in_memory_of_sessions_that_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many sessions, their files and names would need most of the memory."""
+    left = []
+    finish = FolderSync.finish
+
+    def look(folder: FolderSync) -> None:
+        left.append([*folder.work, *folder._changed.keys() - {change.stat.path for change in folder._others}])
+        finish(folder)
+
+    monkeypatch.setattr(FolderSync, "finish", look)
+    store = new_store(tmp_path / "sessions.db")
+    Syncer(store, unspool.samples(), may_share=True).run()
+    assert left == [[], [], []]
+    store.close()
+
+
+@needs_fork
+@pytest.mark.usefixtures("always_shares")
+def test_sessions_of_a_failed_transaction_are_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though they were released, and the one that cannot be written is archived."""
+    store = new_store(tmp_path / "sessions.db")
+    finish, count = SessionIngest.finish, 0
+
+    def fail_once(self: SessionIngest, *values: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise ValueError("this session cannot be written")
+        finish(self, *values)
+
+    monkeypatch.setattr(SessionIngest, "finish", fail_once)
+    report = Syncer(store, unspool.samples(), may_share=True).run()
+    assert len(report.failures) == 1
+    ((failed, why),) = report.failures.items()
+    assert "this session cannot be written" in why
+    others = {ref.id for ref in Library(unspool.samples()).refs()} - {failed}
+    assert others <= {row.name for row in store.sessions.select()}
+    on_disk = {str(log.path) for ref in Library(unspool.samples()).refs() for log in [AGENTS[ref.agent].log(ref.path)]}
+    assert on_disk <= {row.path for row in store.files.all().values()}
     store.close()
 
 
@@ -53,8 +109,8 @@ def test_processes_that_cannot_be_started(
     owner: Any, name: str, successes: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One process reads everything: no log is blamed, it is tried once, and nothing is left of the attempt."""
-    monkeypatch.setattr(syncing, "WORTH_IT", 0)
-    monkeypatch.setattr(syncing, "list_elsewhere", lambda home: home.refs())
+    monkeypatch.setattr(sync, "WORTH_IT", 0)
+    monkeypatch.setattr(folder_sync, "list_elsewhere", lambda home: home.refs())
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     real, calls = getattr(owner, name), 0
 

@@ -114,6 +114,11 @@ class ReaderPool:
                 self._worth_it = None
                 gc.unfreeze()
 
+    @property
+    def has_started(self) -> bool:
+        """Whether there is so much to read that other processes help."""
+        return self._workers is not None
+
     def read(self, homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[Reading]:
         """Start to read sessions; returns an iterator over the results, in the order of the tasks.
 

@@ -161,7 +161,7 @@ class Watcher:
         found = [(agent, root) for agent, root in library.homes() if root.is_dir()]
         # A folder that was replaced by a new one has to be watched again.
         self._inodes = {root: root.stat().st_ino for _, root in found}
-        self._sync = Syncer(self._store, *locations)
+        self._sync = Syncer(self._store, *locations, lists_changed_logs=True)
         self._homes = {root: self._homes.get(root, (agent, None)) for agent, root in found}
 
     def _existing_locations(self) -> list[str | Path]:

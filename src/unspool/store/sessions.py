@@ -223,8 +223,8 @@ class Sessions:
         sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND status IN ('running', 'waiting') LIMIT 1"
         return bool(self._database.rows(sql, self._database.machine, agent))
 
-    def present(self, agent: str) -> list[tuple[int, str, str | None]]:
-        """Sessions that are not marked as gone: id, source, and the path of each of their files.
+    def present(self, agent: str) -> Iterator[tuple[int, str, str | None]]:
+        """Iterate over the sessions that are not marked as gone: id, source, and the path of each of their files.
 
         The path is None if a file is gone or has been replaced.
         """
@@ -232,7 +232,8 @@ class Sessions:
             LEFT JOIN session_file ON session_file.session = session.id
             LEFT JOIN file ON file.id = session_file.file AND file.gone_at IS NULL AND file.replaced_at IS NULL
             WHERE session.machine = ? AND session.agent = ? AND session.gone_at IS NULL"""
-        return [(row[0], row[1], row[2]) for row in self._database.rows(sql, self._database.machine, agent)]
+        for row in self._database.iterate(sql, self._database.machine, agent):
+            yield row[0], row[1], row[2]
 
     def summary(self, agent: str, name: str) -> SessionSummary | None:
         """The summary of a session; None if it is not stored."""

@@ -32,7 +32,7 @@ _WRITER_CACHE_KILOBYTES = 4 << 10
 _STEP_SECONDS = 1.0
 """How long SQLite waits in one call, during which Ctrl+C has no effect."""
 _PAUSE_SECONDS = 0.02
-_BUFFERED_CHARACTERS = 4 << 20
+_BUFFERED_CHARACTERS = 2 << 20
 """The amount of text that is collected before it is passed to FTS5."""
 _MOST_FAULTS = 20
 _STEP_PAGES = 1000

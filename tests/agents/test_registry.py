@@ -22,6 +22,7 @@ from unspool.runs.registry import DRIVERS, load_drivers
 from unspool.testing import registered
 
 from ..cli.run import environment
+from ..waiting import PATIENCE, wait_until
 from .fourth.acme_unspool import AcmeAgent, AcmeSource
 from .fourth.logs import AcmeLog
 
@@ -177,7 +178,7 @@ class _Point:
     def load(self) -> type[Agent]:
         self.seen = list(self._registry)
         self.is_loading.set()
-        assert self.may_end.wait(60)
+        wait_until(self.may_end.is_set, "the test to let the import continue")
         return AcmeAgent
 
 
@@ -203,14 +204,14 @@ def test_a_second_thread_waits_for_the_agents_of_packages(monkeypatch: pytest.Mo
     monkeypatch.setattr("unspool.agents.registry.entry_points_in", lambda _: [point])
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(lambda: list(registry))
-        assert point.is_loading.wait(60)
+        wait_until(point.is_loading.is_set, "the package to be imported")
         lock = _WatchedLock(registry._lock)
         monkeypatch.setattr(registry, "_lock", lock)
         second = threads.submit(lambda: list(registry))
         second.add_done_callback(lambda _: lock.is_wanted.set())
-        assert lock.is_wanted.wait(60)
+        wait_until(lock.is_wanted.is_set, "the second thread to reach the lock")
         point.may_end.set()
-        assert (first.result(60), second.result(60)) == (["claude", "acme"], ["claude", "acme"])
+        assert (first.result(PATIENCE), second.result(PATIENCE)) == (["claude", "acme"], ["claude", "acme"])
     assert point.seen == ["claude"]
 
 

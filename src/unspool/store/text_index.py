@@ -16,11 +16,13 @@ from .indexed_text import (
     TextRow,
     ToolNameOf,
     no_tool_name,
+    rows_of,
     texts_of,
 )
 from .message_patches import Span
 from .ranking import bucket
 from .rows import NOTHING
+from .usage_rows import whole_seconds
 
 
 class TextIndex:
@@ -49,12 +51,13 @@ class TextIndex:
         unknown: list[int] = []
         for message in messages:
             sql = "DELETE FROM part WHERE session = ? AND message = ? RETURNING id, field"
-            ids = sorted((field, id) for id, field in self._database.rows(sql, session, message.index))
-            if is_placeholder(message):
-                unknown += [id for _, id in ids]
-                continue
+            found = sorted((field, id) for id, field in self._database.rows(sql, session, message.index))
             texts = _by_field(texts_of(message, no_tool_name))
-            self._database.words.remove([(id, text.text) for (_, id), text in zip(ids, texts, strict=True)])
+            if is_placeholder(message) or not _is_indexed_as(texts, [field for field, _ in found]):
+                unknown += [id for _, id in found]
+            else:
+                rows = [(id, text.text) for (_, id), text in zip(found, texts, strict=True)]
+                self._database.words.remove(rows)
         self._database.words.remove_unknown(unknown)
 
     def remove_unknown(self, session: int) -> None:
@@ -77,30 +80,47 @@ class TextIndex:
         spoken = {FIELD_NUMBER[name] for name in ("user", "answer", "note")}
         if is_placeholder(message):
             return
+        before = self._rows(session, message)
+        if before is None:
+            before = rows_of(message, _tools_in([message]).get, whole_seconds(message.timestamp))
         rows = [
             (index, field if old in spoken else old, AUTHOR_NUMBER[author], tool, model, at, text)
-            for index, old, _, tool, model, at, text in self._rows(session, message)
+            for index, old, _, tool, model, at, text in before
         ]
         self.remove(session, [message])
         self.add(session, rows)
 
-    def move(self, session: int, messages: Iterable[m.Message]) -> None:
-        """Give the texts of messages the ids that their ranks require."""
+    def move(self, session: int, messages: Sequence[m.Message]) -> None:
+        """Give the texts of all messages of a session the ids that their ranks require."""
+        differing: list[m.Message] = []
         for message in messages:
             if is_placeholder(message):
                 continue
             rows = self._rows(session, message)
+            if rows is None:
+                differing.append(message)
+                continue
             self.remove(session, [message])
             self.add(session, rows)
+        # All at once: finding unknown texts takes a pass over the whole index.
+        self.remove(session, differing)
+        tools = _tools_in(messages) if differing else {}
+        for message in differing:
+            self.add(session, rows_of(message, tools.get, whole_seconds(message.timestamp)))
 
-    def _rows(self, session: int, message: m.Message) -> list[TextRow]:
-        """The rows of a message that is in the index."""
+    def _rows(self, session: int, message: m.Message) -> list[TextRow] | None:
+        """The rows of a message that is in the index; None if the index does not have exactly the texts of the message.
+
+        Earlier versions could index a text twice.
+        """
         sql = f"""SELECT part.message, part.field, part.author, coalesce(tool.text, ''), coalesce(model.text, ''),
                 coalesce(part.at, {NOTHING})
             FROM part LEFT JOIN name AS tool ON tool.id = part.tool LEFT JOIN name AS model ON model.id = part.model
             WHERE part.session = ? AND part.message = ? ORDER BY part.field, part.id"""
         rows = self._database.rows(sql, session, message.index)
         texts = _by_field(texts_of(message, no_tool_name))
+        if not _is_indexed_as(texts, [row[1] for row in rows]):
+            return None
         return [(*row, text.text) for row, text in zip(rows, texts, strict=True)]
 
     # --- marks ---
@@ -143,6 +163,16 @@ def tools_by_field(message: m.Message, tool_name_of: ToolNameOf) -> list[str | N
 def _by_field(texts: list[IndexedText]) -> list[IndexedText]:
     """Sort texts like `part.field, part.id`: only ids of the same field increase, because fields rank differently."""
     return sorted(texts, key=lambda text: FIELD_NUMBER[text.field])
+
+
+def _is_indexed_as(texts: list[IndexedText], fields: list[int]) -> bool:
+    """Whether the index has the texts of a message, given by field, and no others."""
+    return [FIELD_NUMBER[text.field] for text in texts] == fields
+
+
+def _tools_in(messages: Iterable[m.Message]) -> dict[str, str]:
+    """The tools of the calls in messages, by call id."""
+    return {block.id: block.name for message in messages for block in message.blocks if isinstance(block, m.ToolCall)}
 
 
 def _known(at: int) -> int | None:

@@ -35,6 +35,8 @@ SearchOrder = Literal["relevance", "time"]
 SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)
 _FEWEST = 600
 """The number of matches that are always read, to count those of each session."""
+_MOST_CHECKED = 100
+"""The number of matches of a session after which no more are checked for secrets."""
 _CHECKED_CHARACTERS = 1 << 20
 """The number of characters of a text that are checked to find out which of several texts matched."""
 
@@ -174,16 +176,12 @@ class Search:
             ids = tuple(entry.session for entry in shown)
             rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
             seconds = (now or datetime.now(UTC)).timestamp()
-            found = [
-                Found(
-                    session=rows[entry.session],
-                    score=float(f"{score(entry.rank, seconds):.4g}"),
-                    more=max(0, len(entry.matches) - hits),
-                    hits=self._hits(entry.session, entry.matches[:hits], query.match, redactor),
-                )
-                for entry in shown
-                if entry.session in rows
-            ]
+            found = []
+            for entry in shown:
+                if entry.session in rows:
+                    first, more = self._first_hits(entry, hits, query.match, redactor)
+                    points = float(f"{score(entry.rank, seconds):.4g}")
+                    found.append(Found(session=rows[entry.session], score=points, hits=first, more=more))
         return SearchPage(found, len(ranked) > offset + limit)
 
     def _best(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
@@ -240,6 +238,21 @@ class Search:
             values = chosen.values
         sql = f"SELECT id FROM session WHERE {condition} ORDER BY ended DESC NULLS LAST, name, id"
         return [id for (id,) in self._database.rows(sql, *values)]
+
+    def _first_hits(
+        self, entry: _Ranked, limit: int, node: Node | None, redactor: Redactor | None
+    ) -> tuple[list[Hit], int]:
+        """The first hits in a session, and the number of its other matches."""
+        found: list[Hit] = []
+        checked, end = 0, limit
+        while checked < len(entry.matches) and len(found) < limit:
+            found += self._hits(entry.session, entry.matches[checked:end], node, redactor)
+            checked = min(end, len(entry.matches))
+            if redactor is None or checked >= _MOST_CHECKED:
+                break
+            # Some of them match nothing but a secret, but later ones may match without it.
+            end *= 2
+        return found[:limit], len(found[limit:]) + len(entry.matches) - checked
 
     def _hits(self, session: int, matches: list[Match], node: Node | None, redactor: Redactor | None) -> list[Hit]:
         """The hits in a session, except for messages that are damaged in the store."""

@@ -9,7 +9,9 @@ import pytest
 from litestar.testing import TestClient
 
 from unspool.ingest.sync import Syncer
+from unspool.search.query import parse
 from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.redaction_key import make_redactor
 from unspool.store.store import Store
 from unspool.testing import ClaudeLog
 from unspool.web.app import create_app
@@ -81,6 +83,25 @@ def test_secrets_cannot_be_guessed(client: TestClient, query: dict[str, str], co
     assert len(found) == count
     assert all(hit["snippet"]["marks"] for session in found for hit in session["hits"])
     assert SECRET[:6] not in redacted.text
+
+
+def test_hits_after_those_of_a_secret(tmp_path: Path) -> None:
+    """A session is found although its best matches are nothing but a secret."""
+    log = ClaudeLog("leaky")
+    log.user("Look for the lighthouse.")
+    for _ in range(5):
+        log.user(f"Use {SECRET}.")
+    log.write(tmp_path / "home")
+    store = Store(SqliteDatabase(tmp_path / "sessions.db", machine=("tests", "tests")))
+    Syncer(store, tmp_path / "home").run()
+    query = parse(f"lighthouse OR {SECRET}")
+    ((plain,), _) = store.search.run(query, hits=2)
+    assert all("Use" in hit.snippet.text for hit in plain.hits)
+    assert plain.more == 4
+    ((redacted,), _) = store.search.run(query, hits=2, redactor=make_redactor(personal=False))
+    assert [hit.snippet.text for hit in redacted.hits] == ["Look for the lighthouse."]
+    assert redacted.more == 0
+    store.close()
 
 
 def test_secrets_cannot_be_ruled_out(client: TestClient) -> None:  # type: ignore[type-arg]

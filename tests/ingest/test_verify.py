@@ -27,7 +27,8 @@ from unspool.search.query import Filters, parse
 from unspool.store import Store, compression
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.damage import REASON, is_placeholder
-from unspool.store.integrity import DIFFERS
+from unspool.store.integrity import DIFFERS, TWICE
+from unspool.store.maintenance import Maintenance
 from unspool.store.regex_search import search_regex
 
 BLOBS = {
@@ -374,3 +375,101 @@ def test_a_session_cannot_change_while_it_is_read_from_the_archive(
     StoreRepair(changing, tmp_path / "home").run(found.faults)
     assert [fault.repaired_from for fault in found.faults] == ["the archive"]
     assert len(restored) == 1
+
+
+@pytest.fixture
+def in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store like `changing`, in which each file has many chunks."""
+    monkeypatch.setattr("unspool.ingest.archive.CHUNK", 400)
+    write_home(tmp_path / "home")
+    store = new_store(tmp_path / "store.db")
+    synced(store, tmp_path / "home")
+    yield store
+    store.close()
+
+
+def store_twice(store: Store, start: int, length: int, data: bytes | None = None) -> None:
+    """Add a chunk to the first file, as the repair of an earlier version did while the file grew."""
+    content = b"".join(store.files.chunks(1))[start : start + length]
+    row = (1, start, length, compression.pack(content if data is None else data))
+    store.database.insert("chunk", "file, start, length, data", [row])
+
+
+@pytest.mark.parametrize(("start", "length"), [(100, 200), (100, 300), (100, 500), (300, 1300), (450, 350)])
+@pytest.mark.parametrize("is_gone", [False, True], ids=["on disk", "gone"])
+def test_bytes_that_are_stored_twice_are_removed(
+    in_chunks: Store, tmp_path: Path, start: int, length: int, is_gone: bool
+) -> None:
+    """The other chunks have the same bytes, in their order: nothing is lost."""
+    home = tmp_path / "home"
+    Maintenance(in_chunks, everything=True).run()
+    expected = contents(in_chunks)
+    chunks = "SELECT start, length, data FROM chunk WHERE file = 1 ORDER BY start"
+    before = in_chunks.database.rows(chunks)
+    store_twice(in_chunks, start, length)
+    if is_gone:
+        in_chunks.database.rows("UPDATE file SET gone_at = 1")
+    faults = [fault for fault in Verifier(in_chunks).run().faults if fault.part == "bytes"]
+    assert [(fault.first, fault.reason) for fault in faults] == [(start, TWICE)]
+    found = Verifier(in_chunks).run()
+    StoreRepair(in_chunks, home).run(found.faults)
+    assert found.is_intact
+    in_chunks.database.rows("UPDATE file SET gone_at = NULL")
+    assert in_chunks.database.rows(chunks) == before
+    assert Verifier(in_chunks).run().faults == []
+    assert difference(contents(in_chunks), expected) == ""
+
+
+def test_two_contents_of_the_same_bytes(in_chunks: Store, tmp_path: Path) -> None:
+    """Only the file on disk can say which of them is right; without it, both are kept."""
+    store_twice(in_chunks, 300, 200, b"?" * 200)
+    count = in_chunks.database.rows("SELECT count(*) FROM chunk")
+    in_chunks.database.rows("UPDATE file SET gone_at = 1")
+    found = Verifier(in_chunks).run()
+    StoreRepair(in_chunks, tmp_path / "home").run(found.faults)
+    assert [(fault.reason, fault.repaired_from) for fault in found.faults] == [(TWICE, None)]
+    assert in_chunks.database.rows("SELECT count(*) FROM chunk") == count
+    in_chunks.database.rows("UPDATE file SET gone_at = NULL")
+    found = Verifier(in_chunks).run()
+    StoreRepair(in_chunks, tmp_path / "home").run(found.faults)
+    assert {fault.repaired_from for fault in found.faults} == {"the file on disk"}
+    assert in_chunks.database.rows("SELECT count(*) FROM file WHERE replaced_at IS NOT NULL") == [(0,)]
+    assert Verifier(in_chunks).run().faults == []
+    assert difference(contents(in_chunks), fresh(tmp_path, tmp_path / "home")) == ""
+
+
+@pytest.mark.parametrize("start", [100, 400], ids=["superfluous", "needed"])
+def test_damaged_bytes_that_are_stored_twice(in_chunks: Store, tmp_path: Path, start: int) -> None:
+    """A superfluous chunk is removed even if it is damaged, and one that is needed is repaired first."""
+    store_twice(in_chunks, 100, 400)
+    in_chunks.database.rows("UPDATE chunk SET data = x'00' WHERE file = 1 AND start = ?", start)
+    found = Verifier(in_chunks).run()
+    StoreRepair(in_chunks, tmp_path / "home").run(found.faults)
+    copied, on_disk = "the other copy of these bytes", "the file on disk"
+    expected = {100: copied, start: copied if start == 100 else on_disk}
+    assert {fault.first: fault.repaired_from for fault in found.faults} == expected
+    assert Verifier(in_chunks).run().faults == []
+    assert difference(contents(in_chunks), fresh(tmp_path, tmp_path / "home")) == ""
+
+
+def test_bytes_that_are_needed_are_not_removed(in_chunks: Store, tmp_path: Path) -> None:
+    """If the other chunks do not have all bytes of one that overlaps them, it stays."""
+    in_chunks.database.rows("UPDATE file SET gone_at = 1")
+    store_twice(in_chunks, 300, 500)
+    in_chunks.database.rows("DELETE FROM chunk WHERE file = 1 AND start = 400")
+    found = Verifier(in_chunks).run()
+    StoreRepair(in_chunks, tmp_path / "home").run(found.faults)
+    assert not found.is_intact
+    assert in_chunks.database.rows("SELECT length FROM chunk WHERE file = 1 AND start = 300") == [(500,)]
+
+
+def test_messages_that_were_packed_against_bytes_stored_twice_stay_readable(in_chunks: Store, tmp_path: Path) -> None:
+    """Their base is different once the superfluous chunk is removed."""
+    expected = contents(in_chunks)
+    store_twice(in_chunks, 300, 200)
+    Maintenance(in_chunks, everything=True).run()
+    found = Verifier(in_chunks).run()
+    StoreRepair(in_chunks, tmp_path / "home").run(found.faults)
+    assert found.is_intact
+    assert Verifier(in_chunks).run().faults == []
+    assert difference(contents(in_chunks), expected) == ""

@@ -1,9 +1,9 @@
 """Repairs damaged data in a store.
 
-Archived bytes are repaired from the file on disk or from another store. Data that is packed against them is then
-readable again. Other messages are repaired by reading the session again, from its files, or from the archive if those
-are gone, or by copying it from another store. Correct bytes are recognised by the checksum of the content, or because
-the file has not changed since it was archived.
+Archived bytes are repaired from the file on disk or from another store, and removed if they are stored twice. Data that
+is packed against them is then readable again. Other messages are repaired by reading the session again, from its files,
+or from the archive if those are gone, or by copying it from another store. Correct bytes are recognised by the checksum
+of the content, or because the file has not changed since it was archived.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core.builder import SessionBuilder
 from ..core.errors import DamagedError
@@ -20,7 +22,7 @@ from ..core.model import Kind
 from ..store import Store
 from ..store.compression import is_content_of, pack, unpack_damaged
 from ..store.filters import SessionFilter
-from ..store.integrity import DIFFERS, DataFault, StoreIntegrity
+from ..store.integrity import DIFFERS, TWICE, DataFault, StoreIntegrity, without_overlaps
 from ..store.rows import REDACTED, SessionRow
 from .push import copy_session
 from .restore import restore_session
@@ -35,6 +37,7 @@ _OTHER_STORE = "the other store"
 _ITSELF = "the part that is intact"
 _BASE = "the repaired bytes that it is packed against"
 _SYNC = "a later sync"
+_OTHER_COPY = "the other copy of these bytes"
 
 
 class _Candidate(NamedTuple):
@@ -63,9 +66,10 @@ class StoreRepair:
         faults[:] = [fault for fault in faults if fault.part != "bytes" or row_of(self._store, fault.id) is not None]
         in_files = [fault for fault in faults if fault.part == "bytes"]
         for fault in in_files:
-            if fault.reason != DIFFERS:
+            if fault.reason not in (DIFFERS, TWICE):
                 fault.repaired_from = self._repair_bytes(fault)
-        self._keep_changed_files([fault for fault in in_files if fault.reason == DIFFERS])
+        self._remove_superfluous(in_files)
+        self._keep_changed_files([fault for fault in in_files if fault.reason == DIFFERS and not fault.repaired_from])
         damaged: dict[int, list[DataFault]] = {}
         for fault in faults:
             if fault.part not in ("bytes", "database"):
@@ -103,17 +107,49 @@ class StoreRepair:
     def _chunks_in(self, fault: DataFault) -> list[tuple[int, int]]:
         """Return the start and length of the chunks that currently have some of the bytes of a fault."""
         end = fault.first + fault.count
-        chunks = self._integrity.chunks(fault.id)
+        chunks = without_overlaps(self._integrity.chunks(fault.id))
         return [(start, length) for start, length in chunks if start < end and start + length > fault.first]
 
     def _is_intact(self, fault: DataFault, chunks: list[tuple[int, int]]) -> bool:
         """Whether these chunks have all bytes of a fault, each of them once, and none is damaged."""
-        position = min(fault.first, chunks[0][0])
+        position = min(fault.first, chunks[0][0]) if chunks else fault.first
         for start, length in chunks:
             if start != position or self._integrity.check_chunk(fault.id, start, length, None) is not None:
                 return False
             position = start + length
         return position >= fault.first + fault.count
+
+    def _remove_superfluous(self, faults: list[DataFault]) -> None:
+        """Remove chunks whose bytes are stored twice. Other faults of the same chunks are repaired by that."""
+        removed: dict[tuple[int, int], str] = {}
+        for fault in faults:
+            if fault.reason == TWICE and (source := self._remove_chunk(fault)) is not None:
+                removed[fault.id, fault.first] = source
+        for fault in faults:
+            fault.repaired_from = removed.get((fault.id, fault.first), fault.repaired_from)
+
+    def _remove_chunk(self, fault: DataFault) -> str | None:
+        """Remove a chunk inside others, if these are intact and have the same bytes, or those of the file on disk."""
+        file, start = fault.id, fault.first
+        with self._store.exclusive():
+            length = dict(self._integrity.chunks(file)).get(start, 0)
+            around = self._chunks_in(replace(fault, count=length))
+            if not length or (start, length) in around:
+                # It was removed or replaced since the fault was found.
+                return _SYNC if self._is_intact(fault, self._chunks_in(fault)) else None
+            if not self._is_intact(replace(fault, count=length), around):
+                return None
+            first = around[0][0]
+            others = b"".join(self._store.chunks.one(file, begin) for begin, _ in around)
+            source = _OTHER_COPY
+            try:
+                is_same = self._store.chunks.one(file, start) == others[start - first :][:length]
+            except DamagedError:
+                is_same = True
+            if not is_same:
+                source, is_same = _DISK, FileOnDisk(self._store, file).read_unchanged(first, len(others)) == others
+            with self._store.transaction():
+                return source if is_same and self._integrity.remove_chunk(file, start) else None
 
     def _candidates(self, fault: DataFault, damaged: bytes) -> Iterator[_Candidate]:
         if (content := unpack_damaged(damaged)) is not None:

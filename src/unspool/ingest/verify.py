@@ -11,7 +11,7 @@ import msgspec
 from ..agents import AGENTS
 from ..core.errors import NotFoundError, UnspoolError
 from ..store import Store
-from ..store.integrity import Counts, DataFault, StoreIntegrity
+from ..store.integrity import TWICE, Counts, DataFault, StoreIntegrity, without_overlaps
 from ..store.rows import FileRow
 from .scan import LogStat, stat_log
 
@@ -77,11 +77,12 @@ class Verifier:
         if row is None:
             return
         end = 0
+        in_order = set(without_overlaps(chunks))
         for start, length in chunks:
             if start > end:
                 self._add(self._integrity.bytes_fault(id, end, start - end, "missing"))
-            elif start < end:
-                self._add(self._integrity.bytes_fault(id, start, end - start, "stored twice"))
+            elif (start, length) not in in_order:
+                self._add(self._integrity.bytes_fault(id, start, min(length, end - start), TWICE))
             end = max(end, start + length)
         if end < row.kept:
             self._add(self._integrity.bytes_fault(id, end, row.kept - end, "missing"))

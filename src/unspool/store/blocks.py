@@ -168,12 +168,17 @@ class Blocks:
         data = pack_tightly(json, known)
         return Block(block.session, block.first + number, len(messages), data, base if known else None)
 
-    def detach(self, file: int) -> None:
-        """Repack the blocks that depend on a file without a base, before it is deleted."""
+    def detach(self, file: int, *, keeps_damaged: bool = False) -> None:
+        """Repack the blocks that depend on a file without a base, before it is deleted.
+
+        With `keeps_damaged`, those that cannot be read stay as they are, because their base may be repaired.
+        """
         for session, first in self._database.rows("SELECT session, first FROM block WHERE base = ?", file):
             block = self.one(session, first)
             assert block is not None
             json = self._intact(block)
+            if json is None and keeps_damaged:
+                continue
             data = block.data if json is None else pack(json)
             sql = """UPDATE block SET data = ?, base = NULL, base_start = NULL, base_length = NULL, tight = 0
                 WHERE session = ? AND first = ?"""

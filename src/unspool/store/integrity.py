@@ -22,6 +22,7 @@ from .store import Store
 _EVENT = msgspec.json.Decoder(msgspec.Raw)
 
 DIFFERS = "the file on disk has different bytes, although its size and times match those of the archived file"
+TWICE = "stored twice"
 Part = Literal["summary", "corrections", "messages", "events", "bytes", "database"]
 
 
@@ -176,6 +177,15 @@ class StoreIntegrity:
         self._database.rows("DELETE FROM chunk WHERE file = ? AND start = ?", file, start)
         self._database.insert("chunk", "file, start, length, data", [(file, start, length, data)])
 
+    def remove_chunk(self, file: int, start: int) -> bool:
+        """Remove a chunk whose bytes other chunks have, too; returns False if another one is packed against it."""
+        if self._database.rows("SELECT 1 FROM chunk WHERE base = ? AND base_start = ? LIMIT 1", file, start):
+            return False
+        # Messages may have been packed against the bytes of the file with this chunk among them.
+        self._blocks.detach(file, keeps_damaged=True)
+        self._database.rows("DELETE FROM chunk WHERE file = ? AND start = ?", file, start)
+        return True
+
     def bytes_fault(self, file: int, start: int, length: int, reason: str) -> DataFault:
         """Return a fault in the archived bytes of a file."""
         ((path,),) = self._database.rows("SELECT path FROM file WHERE id = ?", file)
@@ -216,6 +226,15 @@ class StoreIntegrity:
             self._database.rows(f"UPDATE {update}", pack(unpack(data)), *keys, data)
             self.counts.sealed += 1
         self._unsealed.clear()
+
+
+def without_overlaps(chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The chunks of a file, in order, without those that begin inside one before them: a sync never writes such."""
+    found: list[tuple[int, int]] = []
+    for start, length in chunks:
+        if not found or start >= sum(found[-1]):
+            found.append((start, length))
+    return found
 
 
 def _unpack_chunk(data: bytes, length: int, on_disk: bytes | None) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
 from .fuzz import CORPUS
 from .fuzz.checks import HomeCheck
-from .fuzz.homes import place, write_beside
+from .fuzz.homes import copy_with_times, place, write_beside
 from .fuzz.mutations import mutated
-from .fuzz.records import random_mutation, seeds
-from .recordings import recordings
+from .fuzz.records import random_mutation, seeds, time_mutations
+from .recordings import recordings, sampled_versions
 
 
 def read_all(home: Path) -> list[Session]:
@@ -111,6 +112,23 @@ def test_any_value_in_any_field(agent: str, tmp_path: Path) -> None:
         place(tmp_path, mutation.seed, mutation.data, str(number))
     write_beside(tmp_path, agent, chance)
     assert HomeCheck(tmp_path).run(whole=True) == []
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_extreme_times_in_every_field(agent: str, tmp_path: Path) -> None:
+    """The first and the last time that Python supports are times like all others."""
+    for number, mutation in enumerate(time_mutations(agent)):
+        place(tmp_path, mutation.seed, mutation.data, str(number))
+    assert HomeCheck(tmp_path).run(whole=False) == []
+
+
+@pytest.mark.parametrize("times", [("first time", "first second"), ("last time", "last millisecond")], ids=str)
+def test_extreme_times_in_whole_recordings(times: tuple[str, str], tmp_path: Path) -> None:
+    """Also where times of several files are compared, as those of a clear and of the session that follows it."""
+    for number, recording in enumerate(chain.from_iterable(sampled_versions())):
+        home = tmp_path / str(number)
+        copy_with_times(recording.home, home, *times)
+        assert len(read_all(home)) == len(read_all(recording.home)), recording
 
 
 @pytest.mark.parametrize("agent", AGENTS)

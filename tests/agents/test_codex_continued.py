@@ -149,3 +149,14 @@ def test_a_session_that_is_resumed_in_another_folder(tmp_path: Path) -> None:
     assert sum("/home/dev/other" in text for text in texts(session)) == 1
     assert [message.author for message in session.messages].count("human") == 2
     assert (session.rollbacks, session.context_clears, session.branches) == ([], [], [])
+
+
+def test_a_clear_at_the_last_time(tmp_path: Path) -> None:
+    """The session stays readable, and the clear is after all of its messages."""
+    log = CodexLog()
+    log.turn("one", "first")
+    clear = {"session_id": log.thread, "ts": 253402300799999, "text": "/clear"}
+    write_file(tmp_path / ".codex" / "history.jsonl", json.dumps(clear).encode() + b"\n")
+    session = log.load(tmp_path)
+    (found,) = session.context_clears
+    assert found.after_message_index == len(session.messages) - 1

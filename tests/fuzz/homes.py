@@ -13,6 +13,9 @@ from .values import VALUES
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NAMED_ID = re.compile(rb'"(?:sessionId|id)": ?"(' + _ID.pattern.encode() + rb')"')
 
+_TIME = re.compile(rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,12}"')
+_NUMBER_OF_TIME = re.compile(rb'("(?:ts|timestamp)": ?)\d{10,13}\b')
+
 
 def place(home: Path, seed: Seed, data: bytes, name: str) -> Path:
     """Write a log, under an id of its own, to where its agent would write it."""
@@ -39,6 +42,16 @@ def _renamed(path: Path, old: str, new: str) -> Path:
         if known in path.name:
             return Path(str(path).replace(known, other))
     return path.with_name(f"{path.stem}{new}{path.suffix}")
+
+
+def copy_with_times(source: Path, home: Path, text: str, number: str) -> None:
+    """Copy a home, with one of the values in place of every time: for times as text, and for times as numbers."""
+    for path in source.rglob("*"):
+        if path.is_file():
+            data = _TIME.sub(VALUES[text], path.read_bytes())
+            target = home / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(_NUMBER_OF_TIME.sub(rb"\g<1>" + VALUES[number], data))
 
 
 _BESIDE: dict[str, bytes] = {

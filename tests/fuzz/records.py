@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from unspool.agents.codex import schema as codex
 from unspool.agents.gemini import schema as gemini
 
 from ..recordings import recordings
-from .values import VALUES
+from .values import EXTREME_TIMES, VALUES
 
 Field = tuple[str | int, ...]
 """The keys and indexes that lead to a value in a record."""
@@ -32,6 +33,7 @@ _BEFORE, _AFTER = 24, 8
 """Lines around a record that are kept, so that it is read in its surroundings."""
 _LONG = 3_000
 _PLACEHOLDER = "the value under test"
+_TIME_FIELD = re.compile(r"^timestamp$|Time$|_time$|Updated$|_at(_ms)?$")
 
 
 class Seed(NamedTuple):
@@ -119,6 +121,14 @@ def random_mutation(agent: str, chance: random.Random) -> Mutation:
     """Some value in some field; rare kinds of records are as frequent as others."""
     seed = chance.choice(seeds(agent))
     return Mutation(seed, random_field(seed, chance), chance.choice(list(VALUES)))
+
+
+def time_mutations(agent: str) -> Iterator[Mutation]:
+    """The first and the last time in every field of every known record that has a time."""
+    for seed in seeds(agent):
+        for field in _known_fields(agent, seed.kind):
+            if _TIME_FIELD.search(str(field[-1])):
+                yield from (Mutation(seed, field, name) for name in EXTREME_TIMES)
 
 
 @cache

@@ -26,7 +26,10 @@ VALUES: dict[str, bytes] = {
     "NUL": b'"a\\u0000b"',
     "escape sequences": b'"\\u001b]52;c;eA==\\u0007\\u202e\\n\\r"',
     "path": b'"../../../etc/passwd"',
-    "date": b'"0001-01-01T00:00:00Z"',
+    "first time": b'"0001-01-01T00:00:00Z"',
+    "last time": b'"9999-12-31T23:59:59.999999Z"',
+    "first second": b"-62135596800",
+    "last millisecond": b"253402300799999",
     "impossible date": b'"9999-12-31T23:59:59-23:59"',
     "array": b"[]",
     "array of all": b'[null,true,-1,1.5,"a",[],{},{"type":"text","text":"x"}]',
@@ -38,3 +41,5 @@ VALUES: dict[str, bytes] = {
     "deep object": b'{"a":' * 300 + b"1" + b"}" * 300,
     "deeper than any stack": b"[" * 20_000 + b"]" * 20_000,
 }
+EXTREME_TIMES = ("first time", "last time", "first second", "last millisecond")
+"""The first and the last time that Python supports, as text and as numbers."""

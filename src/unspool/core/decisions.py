@@ -16,6 +16,7 @@ import msgspec
 from . import model as m
 from .assemble import SUPERVISED, SessionAssembler
 from .builder import SessionBuilder
+from .timestamps import shifted
 from .tree import MODEL, PROMPT, QUEUED, UNANSWERED
 
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop", "interrupt"]
@@ -377,7 +378,7 @@ def _is_trace(event: m.Interruption, decision: RecordedDecision) -> bool:
     """
     if event.type != "user" or is_supervised(event):
         return False
-    return event.confidence < 1 or event.timestamp is None or event.timestamp >= decision.at - _CLOCKS_DIFFER
+    return event.confidence < 1 or event.timestamp is None or event.timestamp >= shifted(decision.at, -_CLOCKS_DIFFER)
 
 
 def _fuller(logged: m.Action | None, shown: m.Action | None) -> m.Action | None:

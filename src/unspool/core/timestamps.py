@@ -46,6 +46,17 @@ def from_seconds(seconds: float) -> datetime:
         return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
+def shifted(moment: datetime, by: timedelta) -> datetime:
+    """Return a time moved by a difference, in UTC and clamped to the years that datetime supports.
+
+    A log may have any time, also one so close to the first or last year that adding to it would raise.
+    """
+    try:
+        return moment.astimezone(UTC) + by
+    except OverflowError:
+        return from_seconds(moment.timestamp() + by.total_seconds())
+
+
 def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:
     """Parse a time that a user wrote: a date, a time, `today`, `yesterday`, or how long ago (7d, 12h, 30m, 2w).
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
+from ...core.timestamps import shifted
 from .discovery import ClaudeFolder, Surroundings, near_moment
 from .forks import copied_start
 from .heads import ClaudeHead
@@ -134,7 +135,7 @@ def add_clears(builder: SessionBuilder, clears: Iterable[Clear]) -> None:
             approve_plan_at(builder, clear.at)
         builder.events.context_clears.append(
             m.ContextClear(
-                after_message_index=builder.last_before(clear.at + _AT_ONCE if clear.has_plan else clear.at),
+                after_message_index=builder.last_before(shifted(clear.at, _AT_ONCE) if clear.has_plan else clear.at),
                 timestamp=clear.at,
                 evidence="history" if clear.evidence == "history" else "session",
                 confidence=clear.confidence,

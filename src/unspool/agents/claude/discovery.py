@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...core import model as m
-from ...core.timestamps import parse_moment
+from ...core.timestamps import parse_moment, shifted
 from ...io.decode import decode_any
 from ...io.files import log_of, name_of, read_batches, read_start, read_whole, size_of, stem_of
 from ...io.listing import files_in, folders_in
@@ -239,8 +239,8 @@ class ClaudeFolder:
 
 def near_moment(moments: list[tuple[datetime, str]], at: datetime, within: timedelta) -> list[tuple[timedelta, str]]:
     """Return the moments of a sorted list that are close to a given one, each with the difference in time."""
-    first = bisect_left(moments, at - within, key=itemgetter(0))
-    last = bisect_right(moments, at + within, key=itemgetter(0))
+    first = bisect_left(moments, shifted(at, -within), key=itemgetter(0))
+    last = bisect_right(moments, shifted(at, within), key=itemgetter(0))
     return [(abs(moment - at), id) for moment, id in moments[first:last]]
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
+from ...core.timestamps import shifted
 from .discovery import AgentFile
 from .parser import ClaudeParser
 from .subagents import SubagentCall
@@ -52,7 +53,7 @@ def _take_by_task(spawn: SubagentCall, by_task: dict[str, list[AgentFile]]) -> A
     files = by_task.get((spawn.prompt or "").strip(), [])
     for position, file in enumerate(files):
         started = file.head.started_at
-        if not (spawn.timestamp and started and started < spawn.timestamp - timedelta(seconds=1)):
+        if not (spawn.timestamp and started and started < shifted(spawn.timestamp, timedelta(seconds=-1))):
             return files.pop(position)
     return None
 

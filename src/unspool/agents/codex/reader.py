@@ -13,6 +13,7 @@ from pathlib import Path
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
+from ...core.timestamps import shifted
 from ...core.tree import NONE
 from ...io.decode import Batch, Damage
 from ...io.documents import take_apart
@@ -164,7 +165,7 @@ class CodexSource:
     def _add_clears(self, ref: SessionRef, builder: SessionBuilder) -> None:
         for at in self._folder.clears.get(ref.id, ()):
             # The prompt history has whole seconds.
-            after = builder.last_before(at + timedelta(seconds=1))
+            after = builder.last_before(shifted(at, timedelta(seconds=1)))
             builder.events.context_clears.append(
                 m.ContextClear(after_message_index=after, timestamp=at, evidence="history", confidence=0.8)
             )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core import model as m
-from ...core.timestamps import parse_moment
+from ...core.timestamps import parse_moment, shifted
 from ...io.decode import Damage, decode_any
 from ...io.documents import take_apart
 from ...io.files import is_closed, iter_pieces, name_of, read_end, read_whole, stem_of, while_unchanged
@@ -130,9 +130,7 @@ class ProjectFolder:
 
     def follower(self, at: datetime, session: str) -> str | None:
         """Return the next session that began after a clear and that the prompt log does not name."""
-        # No time can be before the first one.
-        since = max(at.astimezone(UTC), _FIRST + _AT_ONCE) - _AT_ONCE
-        first = bisect_left(self._starts, since, key=itemgetter(0))
+        first = bisect_left(self._starts, shifted(at, -_AT_ONCE), key=itemgetter(0))
         return next((id for _, id in islice(self._starts, first, None) if id != session), None)
 
     @cached_property

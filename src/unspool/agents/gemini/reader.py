@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import MAXYEAR, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
+from ...core.timestamps import shifted
 from ...io.decode import Damage
 from ...io.documents import take_apart
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
@@ -94,7 +95,7 @@ class GeminiSource:
         """Digest the prompts typed until the session ended, its clears, its origin, and its sub-agents."""
         folder = self._folder
         ended = self.peek(ref).ended_at
-        typed = folder.typed_mark(ref.id, ended + _AFTERWARDS if ended is not None and ended.year < MAXYEAR else None)
+        typed = folder.typed_mark(ref.id, shifted(ended, _AFTERWARDS) if ended is not None else None)
         return digest((typed, folder.clears.get(ref.id), self._origin(ref), folder.children.get(ref.id, [])))
 
     # --- reading ---

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unspool.ingest.freshness import changes_since_sync
 from unspool.ingest.sync import Syncer
 from unspool.library import Library
 from unspool.testing import ClaudeLog
 
+from ..file_faults import ERRORS, failing
 from ..store.contents import new_store
 
 
@@ -51,4 +54,18 @@ def test_a_file_in_two_folders(tmp_path: Path) -> None:
     changes = changes_since_sync(store, Twice(home))
     assert changes is not None
     assert (changes.sessions, changes.missing) == ({}, frozenset())
+    store.close()
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("below", ["", "projects"])
+def test_a_folder_that_cannot_be_examined(tmp_path: Path, name: str, below: str) -> None:
+    """Whether anything in it has changed is unknown."""
+    home = tmp_path / "home"
+    _log(home, "one")
+    store = new_store(tmp_path / "store.db")
+    Syncer(store, home).run()
+    library, folder = Library(home), home / ".claude" / below
+    with failing(home, lambda kind, where: kind == "stat" and where == folder, ERRORS[name]).active():
+        assert changes_since_sync(store, library) is None
     store.close()

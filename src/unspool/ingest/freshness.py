@@ -40,14 +40,18 @@ def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
     unreadable = set(store.files.unreadable())
     refs: dict[tuple[str, str], SessionRef] = {}
     seen: set[str] = set()
-    with collect_faults() as faults:
-        homes = [(agent, root, _changed(agent, root, known, left)) for agent, root in library.homes()]
-        roots = tuple(name_of(root) for _, root, _ in homes)
-        for agent, root, changed in homes:
-            changed.update(path for path in unreadable if is_inside(path, name_of(root)))
-            seen |= changed
-            if len(changed) > _MOST or (changed and not _add_refs(refs, agent, root, changed)):
-                return None
+    try:
+        with collect_faults() as faults:
+            homes = [(agent, root, _changed(agent, root, known, left)) for agent, root in library.homes()]
+            roots = tuple(name_of(root) for _, root, _ in homes)
+            for agent, root, changed in homes:
+                changed.update(path for path in unreadable if is_inside(path, name_of(root)))
+                seen |= changed
+                if len(changed) > _MOST or (changed and not _add_refs(refs, agent, root, changed)):
+                    return None
+    except OSError:
+        # Whether anything changed there is unknown. A complete list skips what cannot be read.
+        return None
     if faults.errors:
         return None
     missing = {stamp[0] for stamp in left if any(is_inside(stamp[0], root) for root in roots)} - seen

@@ -112,6 +112,16 @@ def test_an_approval_that_clears_the_context(tmp_path: Path, handover: Callable[
         assert {orphan.reason for orphan in before.orphans} <= {"unknown"}
 
 
+def test_an_approved_plan_that_several_messages_have(tmp_path: Path) -> None:
+    """Both calls with the id were approved, so neither was killed."""
+    old, new = planned("2.1.325"), ClaudeLog("new", "2.1.325")
+    old.model(call("plan", "ExitPlanMode", plan="# Greet"), name="again", parent="old prompt")
+    version_2_1_325(old, new)
+    before, _ = written(tmp_path, old, new)
+    assert [(orphan.message_index, orphan.reason) for orphan in before.orphans] == [(1, "unknown"), (2, "unknown")]
+    assert before.info.status == "complete"
+
+
 @pytest.mark.parametrize("keep_ids", [True, False])
 @pytest.mark.parametrize("handover", [version_2_1_29, version_2_1_49, version_2_1_63, version_2_1_325])
 def test_a_fork_of_a_session_that_started_with_a_plan(

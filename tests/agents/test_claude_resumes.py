@@ -103,6 +103,18 @@ def test_several_signs_of_one_resume(tmp_path: Path) -> None:
     assert [resume.message_index for resume in resumes(log, tmp_path)] == [2]
 
 
+def test_a_call_that_was_left_behind_and_repeated(tmp_path: Path) -> None:
+    """A later open call with the same id does not hide that the conversation continued without the first."""
+    log = ClaudeLog(version="2.1.63")
+    log.user("one", "one")
+    log.model(call("lost"))
+    log.user("two", "two", "one")
+    log.model(call("lost"))
+    session = log.load(tmp_path)
+    assert [resume.message_index for resume in session.resumes] == [2]
+    assert [orphan.message_index for orphan in session.orphans] == [1, 3]
+
+
 # --- cost -------------------------------------------------------------------------------------------------------------
 
 

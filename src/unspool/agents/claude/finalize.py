@@ -99,7 +99,7 @@ def _explains(lost_tokens: int, missing_tokens: int) -> bool:
 
 def _after_orphans(builder: SessionBuilder) -> list[int]:
     """Return messages with the same parent as an open call: the conversation continued without the call."""
-    parents = {builder.columns.parents[call.message]: call.message for call in builder.calls.open.values()}
+    parents = {builder.columns.parents[call.message]: call.message for _, call in builder.calls.unanswered()}
     found: dict[int, int] = {}
     for index, parent in enumerate(builder.columns.parents if parents else ()):
         if parent >= 0 and index > parents.get(parent, index):

@@ -115,7 +115,7 @@ def approve_plan_at(builder: SessionBuilder, at: datetime) -> None:
             rejections.remove(rejection)
             builder.set_outcome(rejection.message_index, rejection.tool_use_id or "", "ok")
             return
-    for call_id, call in builder.calls.open.items():
+    for call_id, call in builder.calls.unanswered():
         if call.name == PLAN_TOOL:
             # 2.1.12, 2.1.29 and 2.1.325 write no result, but the session was not killed.
             builder.columns.flags[call.message] &= ~UNANSWERED

@@ -6,7 +6,6 @@ Everything is read piece by piece, so that a page of a very long session takes n
 from __future__ import annotations
 
 import hashlib
-import shlex
 from functools import cached_property, lru_cache
 
 import msgspec
@@ -22,6 +21,7 @@ from ..store import Store
 from ..store.blocks import BLOCK
 from ..store.message_patches import MessagePatches
 from ..store.messages import unpack_head
+from ..store.resume import resume_command
 from ..store.rows import SessionRow
 from .branch_path import BranchPath, BranchPaths
 from .run_states import open_calls, run_on
@@ -175,13 +175,8 @@ class SessionQuery:
         return bytes(found[offset - start : offset - start + length])
 
     def resume_command(self) -> str | None:
-        """Return the shell command that resumes the session, if there is one."""
-        resume = agent_named(self.row.agent).info.resume
-        if self.row.kind != "main" or not resume:
-            return None
-        command = shlex.join(part.format(id=self.row.name) for part in resume)
-        project = self.head.info.project
-        return f"cd {shlex.quote(project.path)} && {command}" if project is not None and project.path else command
+        """Return the shell command that resumes the session, if it can be resumed on this machine."""
+        return resume_command(self.store, self.row)
 
 
 @lru_cache(maxsize=32)

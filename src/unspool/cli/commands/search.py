@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from collections.abc import Iterator
 from itertools import groupby
 from typing import TypeVar
@@ -13,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
-from ...agents import AGENTS
 from ...core.errors import UsageError
 from ...core.events import EVENT_NAMES
 from ...core.timestamps import parse_time
@@ -23,6 +21,7 @@ from ...search.query import Filters, Query, Values, parse
 from ...search.snippet import Snippet
 from ...store import Store
 from ...store.regex_search import regex_hit, search_regex
+from ...store.resume import resume_command
 from ...store.rows import SessionRow
 from ...store.search import Found, Hit
 from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
@@ -133,20 +132,11 @@ def _regex(args: argparse.Namespace, store: Store) -> int:
 
 def _show(args: argparse.Namespace, store: Store, found: Found) -> None:
     row = found.session
-    resume = resume_command(row) if store.sessions.not_marked_gone((row.id,)) else None
+    resume = resume_command(store, row)
     if args.json:
         print_json(SearchMatch(session=row, score=found.score, hits=found.hits, more=found.more, resume=resume))
     else:
         _print(found, resume)
-
-
-def resume_command(row: SessionRow) -> str | None:
-    """Return the command that continues a session of this machine; None if it is a sub-agent, or its agent has none."""
-    template = AGENTS[row.agent].info.resume if row.agent in AGENTS else ()
-    if not template or row.kind != "main":
-        return None
-    command = shlex.join(part.replace("{id}", row.name) for part in template)
-    return f"cd {shlex.quote(row.project)} && {command}" if row.project else command
 
 
 def _print(found: Found, resume: str | None) -> None:

@@ -17,7 +17,7 @@ from unspool.core.errors import UnspoolError
 from unspool.core.session import Session
 from unspool.library import Library
 from unspool.repair import Repair, _write, repair_session
-from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts, write_file
 
 from ...recordings import recordings
 from ..run import SAMPLES, Run
@@ -201,6 +201,35 @@ def test_ordinals_of_a_codex_rollout_are_unchanged(tmp_path: Path) -> None:
     assert is_sound(session)
     numbers = [json.loads(line)["ordinal"] for line in Path(done.files[0].path).read_bytes().splitlines()]
     assert numbers == [*range(8), 7, *range(8, 16)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_bare"), [("found", False), ("sessions/2026/03/01", False), ("sessions/2026/03/01", True)]
+)
+def test_a_renamed_codex_rollout(tmp_path: Path, folder: str, is_bare: bool) -> None:
+    """The copy has the name that Codex would give it, from the id and the time in its first line."""
+    log = CodexLog()
+    log.turn("hello", "hi")
+    log.call("one", cmd="ls")
+    if is_bare:
+        log.lines = [json.dumps(json.loads(line)["payload"]).encode() for line in log.lines]
+    path = write_file(tmp_path / folder / "rollout (1).jsonl", log.data)
+    done, session = repaired(path, tmp_path / "out")
+    assert Path(done.files[0].path) == tmp_path / "out" / log.write(tmp_path / "home").relative_to(tmp_path / "home")
+    assert (session.id, results(session)) == (log.thread, {"one": m.MADE_UP_RESULT})
+    assert is_sound(session)
+
+
+@pytest.mark.parametrize("id", [None, "../../elsewhere"])
+def test_a_renamed_codex_rollout_without_an_id(tmp_path: Path, id: str | None) -> None:
+    """The message says what is missing: Codex finds threads by the id in the name of the file."""
+    log = CodexLog()
+    log.turn("hello", "hi")
+    first = json.loads(log.lines[0])
+    first["payload"]["id"] = id
+    log.lines[0] = json.dumps(first).encode()
+    with pytest.raises(UnspoolError, match="neither its name nor its first line has the id of a thread"):
+        repaired(write_file(tmp_path / "found.jsonl", log.data), tmp_path / "out")
 
 
 def test_a_legacy_codex_document_cannot_be_repaired(run: Run) -> None:
@@ -401,7 +430,7 @@ def test_a_file_in_a_folder_with_a_common_name(agent: str, folder: str, tmp_path
     gemini.user("u1", "hello")
     log = {"claude": claude, "codex": codex, "gemini": gemini}[agent]
     original = log.write(tmp_path / "home")
-    path = tmp_path / folder / ("found.jsonl" if agent != "codex" else original.name)
+    path = tmp_path / folder / "found.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(original.read_bytes())
     done, session = repaired(path, tmp_path / "out")

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...core import model as m
 from ...core.errors import UnspoolError
 from ...core.session import Session
+from ...core.timestamps import parse_moment
 from ...io.decode import decode_object
 from .._repair import HEAD, RESULT, Clean, Piece, encode, intact, joined, place_in_layout, unanswered
 from ..base import strings_at
@@ -47,13 +49,14 @@ class CodexRepair:
                 return None
             lines.insert(0, meta)
             changes[HEAD] += 1
-        return Clean(_path_in_folder(name, folders), joined(lines), changes)
+        return Clean(_path_in_folder(name, folders, lines[0]), joined(lines), changes)
 
     def _clean_bare(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
         pieces, changes = intact(data, BARE_RECORDS)
         if not any(piece.record.type for piece in pieces):
             return None
-        return Clean(_path_in_folder(name, folders), joined([piece.data for piece in pieces]), changes)
+        lines = [piece.data for piece in pieces]
+        return Clean(_path_in_folder(name, folders, lines[0]), joined(lines), changes)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
         """Give every call a result, right after the call."""
@@ -73,13 +76,22 @@ class CodexRepair:
         return _with_offsets([joined(each) for each in lines]), changes
 
 
-def _path_in_folder(name: str, folders: Sequence[str]) -> PurePosixPath:
-    inside = place_in_layout(_LAYOUT, name, folders)
-    if inside is not None:
-        return inside
-    file = rollout_file(Path(name))
-    day = file.time[:10].split("-") if file is not None else ["0000", "00", "00"]
-    return PurePosixPath("sessions", *day, name)
+def _path_in_folder(name: str, folders: Sequence[str], first: bytes) -> PurePosixPath:
+    file = rollout_file(Path(name)) or rollout_file(Path(_original_name(first)))
+    if file is None:
+        raise UnspoolError(f"cannot repair {name}: neither its name nor its first line has the id of a thread")
+    inside = place_in_layout(_LAYOUT, file.path.name, folders)
+    return inside or PurePosixPath("sessions", *file.time[:10].split("-"), file.path.name)
+
+
+def _original_name(first: bytes) -> str:
+    """Return the name that Codex gave to a renamed file, except that the time is in UTC; it finds threads by it."""
+    record = decode_object(first)
+    id = next(iter(strings_at(record, ("payload", "id"), ("id",))), "")
+    times = strings_at(record, ("payload", "timestamp"), ("timestamp",))
+    at = next((moment for time in times if (moment := parse_moment(time)) is not None), None)
+    day = at.astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S").zfill(19) if at is not None else "0000-00-00"
+    return f"rollout-{day}-{id}.jsonl"
 
 
 def _meta(name: str, pieces: list[Piece[CodexRecord]]) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from unspool.search.query import Filters, parse
 from unspool.store import Store, compression
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.damage import REASON, is_placeholder
-from unspool.store.integrity import DIFFERS, TWICE
+from unspool.store.integrity import DIFFERS, TWICE, StoreIntegrity
 from unspool.store.maintenance import Maintenance
 from unspool.store.regex_search import search_regex
 
@@ -338,6 +338,43 @@ def test_sessions_that_are_forgotten_while_the_store_is_verified(changing: Store
     assert [fault.part for fault in verifier.found.faults] == ["bytes"]
     StoreRepair(changing, tmp_path / "home").run(verifier.found.faults)
     assert verifier.found.faults == []
+
+
+def forgetting(store: Store, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function before which all sessions are forgotten."""
+
+    def call(*args: Any) -> Any:
+        with store.exclusive(), store.transaction():
+            for row in store.sessions.select():
+                remove_session(store, row.agent, row.id, row.name)
+        return function(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("step", ["chunk_data", "bytes_fault"])
+def test_a_session_that_is_forgotten_in_the_middle_of_a_step(
+    changing: Store, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A file that is gone from the store has no damage."""
+    if step == "bytes_fault":
+        changing.database.rows("DELETE FROM chunk")
+    monkeypatch.setattr(StoreIntegrity, step, forgetting(changing, getattr(StoreIntegrity, step)))
+    assert Verifier(changing).run().faults == []
+    assert changing.sessions.select() == []
+
+
+def test_a_session_that_is_forgotten_while_its_files_are_repaired(
+    changing: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to repair, and nothing is reported."""
+    changing.database.rows("UPDATE chunk SET data = x'00'")
+    found = Verifier(changing).run()
+    assert len(found.faults) == 6
+    monkeypatch.setattr(StoreRepair, "_repair_bytes", forgetting(changing, StoreRepair._repair_bytes))
+    StoreRepair(changing, tmp_path / "home").run(found.faults)
+    assert found.faults == []
+    assert changing.database.rows("SELECT count(*) FROM chunk") == [(0,)]
 
 
 def test_different_bytes_that_cannot_be_read_are_not_repaired(changing: Store, tmp_path: Path) -> None:

@@ -63,13 +63,13 @@ class StoreRepair:
 
         Faults of files that were forgotten since are removed.
         """
-        faults[:] = [fault for fault in faults if fault.part != "bytes" or row_of(self._store, fault.id) is not None]
         in_files = [fault for fault in faults if fault.part == "bytes"]
         for fault in in_files:
             if fault.reason not in (DIFFERS, TWICE):
                 fault.repaired_from = self._repair_bytes(fault)
         self._remove_superfluous(in_files)
         self._keep_changed_files([fault for fault in in_files if fault.reason == DIFFERS and not fault.repaired_from])
+        faults[:] = [fault for fault in faults if fault.part != "bytes" or row_of(self._store, fault.id) is not None]
         damaged: dict[int, list[DataFault]] = {}
         for fault in faults:
             if fault.part not in ("bytes", "database"):
@@ -157,9 +157,9 @@ class StoreRepair:
         disk = FileOnDisk(self._store, fault.id)
         if (on_disk := disk.read(fault.first, fault.count)) is not None:
             yield _Candidate(on_disk, _DISK, disk.is_unchanged())
-        row = self._store.files.get(fault.id)
-        known = self._other.files.at(row.path) if self._other is not None else None
-        if self._other is not None and known is not None:
+        row = row_of(self._store, fault.id)
+        known = self._other.files.at(row.path) if self._other is not None and row is not None else None
+        if self._other is not None and row is not None and known is not None:
             is_same_file = (known.kept, known.mark) == (row.kept, row.mark)
             try:
                 data = b"".join(self._other.files.chunks(known.id, fault.first))

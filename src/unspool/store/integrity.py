@@ -186,10 +186,11 @@ class StoreIntegrity:
         self._database.rows("DELETE FROM chunk WHERE file = ? AND start = ?", file, start)
         return True
 
-    def bytes_fault(self, file: int, start: int, length: int, reason: str) -> DataFault:
-        """Return a fault in the archived bytes of a file."""
-        ((path,),) = self._database.rows("SELECT path FROM file WHERE id = ?", file)
-        return DataFault(part="bytes", id=file, name=path, first=start, count=length, reason=reason)
+    def bytes_fault(self, file: int, start: int, length: int, reason: str) -> DataFault | None:
+        """Return a fault in the archived bytes of a file; None if its session was forgotten in the meantime."""
+        for (path,) in self._database.rows("SELECT path FROM file WHERE id = ?", file):
+            return DataFault(part="bytes", id=file, name=path, first=start, count=length, reason=reason)
+        return None
 
     # --- checksums ---
 

@@ -199,6 +199,21 @@ def test_archived_bytes_are_repaired_from_another_store(store: Store, original: 
     team.close()
 
 
+def test_the_end_of_a_chunk_is_repaired_from_another_store(store: Store, original: Path, tmp_path: Path) -> None:
+    """The other store has it inside a longer chunk."""
+    team = new_store(tmp_path / "team.db")
+    synced(team, original / "home")
+    content = b"".join(store.files.chunks(1))
+    data = compression.pack(content[:500])
+    store.database.rows("UPDATE chunk SET length = 500, data = ? WHERE file = 1", data)
+    store.database.rows("UPDATE file SET gone_at = 1")
+    found = Verifier(store).run()
+    StoreRepair(store, tmp_path, other=team).run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == ["the other store"]
+    assert b"".join(store.files.chunks(1)) == content
+    team.close()
+
+
 def test_damage_outside_the_content_is_repaired_by_itself(store: Store) -> None:
     """Neither a file nor another store is needed if only the first bytes were hit."""
     store.database.rows("UPDATE file SET gone_at = 1")

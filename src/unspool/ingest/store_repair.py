@@ -165,7 +165,9 @@ class StoreRepair:
                 data = b"".join(self._other.files.chunks(known.id, fault.first))
             except DamagedError:
                 return
-            yield _Candidate(data[: fault.count], _OTHER_STORE, is_same_file)
+            # The chunk that contains the first byte may begin before it.
+            first = fault.first - self._other.files.chunk_start(known.id, fault.first)
+            yield _Candidate(data[first : first + fault.count], _OTHER_STORE, is_same_file)
 
     def _keep_changed_files(self, faults: list[DataFault]) -> None:
         """Sync files whose bytes changed although their size and times did not.

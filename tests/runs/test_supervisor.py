@@ -269,6 +269,31 @@ def _ref(tmp_path: Path, session: str | None) -> Any:
     return Library(tmp_path / "home").find(session)
 
 
+def test_a_timeout_that_cannot_be_recorded_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the agent would wait forever for a person who is not there."""
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            log = watched.supervisor.log
+            record, attempts = log.record_decision, list[object]()
+
+            def record_later(*given: Any) -> int:
+                attempts.append(given)
+                if len(attempts) == 1:
+                    raise OSError("disk full")
+                return record(*given)
+
+            monkeypatch.setattr(log, "record_decision", record_later)
+            run.machine.limits = Limits(idle=0, waiting=0.1)
+            await run.send("m1", "ask touch made", "tab 1")
+            await watched.until(lambda: bool(watched.of("answered")), "an answer")
+            assert watched.of("answered")[0]["by"] == "timeout"
+            assert len(attempts) == 2
+
+    run_async(body())
+
+
 def test_a_request_that_nobody_answers_is_denied(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path, limits=Limits(idle=0)) as watched:

@@ -147,7 +147,12 @@ class Run:
         opened = self.approvals.get(request)
         if opened is not None:
             answer = Answer(verdict="deny", reason=TIMED_OUT)
-            await self.answer(request, opened.digest, answer, who="clock", by="timeout")
+            try:
+                await self.answer(request, opened.digest, answer, who="clock", by="timeout")
+            except Exception:
+                # The decision may not have been recorded, for example because the disk is full.
+                self.machine.denial_failed(request, time.monotonic())
+                raise
 
     async def interrupt(self, who: str) -> None:
         """Stop the current turn."""

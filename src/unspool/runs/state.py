@@ -17,6 +17,8 @@ RESTING: tuple[State, ...] = ("idle", "interrupted", "needs-login")
 """The states in which the agent waits for a message."""
 IDLE_SECONDS = 300.0
 WAITING_SECONDS = 1800.0
+_RETRY_SECONDS = 60.0
+"""Longest time until a request is denied again after that has failed."""
 
 
 class Limits(msgspec.Struct, kw_only=True, frozen=True):
@@ -106,6 +108,12 @@ class RunState:
     def cancelled(self, request: str, now: float) -> None:
         """Record that the agent is no longer waiting for this answer."""
         self.answered(request, now)
+
+    def denial_failed(self, request: str, now: float) -> None:
+        """Record that a request could not be denied when its time was up, so that it is tried again."""
+        if request in self.open:
+            self.open[request] = now + min(_RETRY_SECONDS, self.limits.waiting) - self.limits.waiting
+            self._denied.discard(request)
 
     def exited(self, reason: str, now: float) -> None:
         """Record that the agent's process has exited."""

@@ -240,6 +240,7 @@ class Supervisor:
 
     def _finish(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self._wake.set()  # If it failed, it may be due again.
         if not task.cancelled():
             task.exception()  # Retrieved, so that asyncio does not warn about it.
 

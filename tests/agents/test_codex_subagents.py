@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,9 @@ def thread(id: str, version: str = "0.118.0", **meta: Any) -> CodexLog:
     log.envelope(
         "session_meta",
         id=id,
-        timestamp="2026-03-01T09:00:00Z",
         cwd="/home/dev/demo",
         cli_version=version,
-        **({"source": "cli"} | meta),
+        **({"source": "cli", "timestamp": "2026-03-01T09:00:00Z"} | meta),
     )
     return log
 
@@ -180,4 +180,51 @@ def test_finding_reviews_takes_no_work_for_pairs_of_threads(tmp_path: Path) -> N
             user(log, f"prompt {number}")
             log.write(tmp_path / str(count))
         work(count)
+    assert lines_per_pair(work, 20) < 0.25
+
+
+def review(name: str, timestamp: str, **meta: Any) -> CodexLog:
+    """The log of a review."""
+    log = thread(CodexLog(name).thread, source={"subagent": "review"}, timestamp=timestamp, **meta)
+    user(log, "Review it.")
+    return log
+
+
+def test_reviews_are_linked_by_their_parent_or_their_time(tmp_path: Path) -> None:
+    """Each only once; a review that names no thread may have started at the time, or be the next after the thread."""
+    parent, other = thread(PARENT), thread(CHILD, timestamp="2026-03-01T09:30:00Z")
+    for time in ("10:00:00", "11:00:00", "12:00:00", "12:00:00"):
+        parent.event("entered_review_mode")
+        parent.lines[-1] = json.dumps(json.loads(parent.lines[-1]) | {"timestamp": f"2026-03-01T{time}Z"}).encode()
+    at_once = review("at once", "2026-03-01T11:00:04Z")
+    named = review("named", "2026-03-02T09:00:00Z", parent_thread_id=PARENT)
+    next_start = review("next", "2026-03-01T09:10:00Z")
+    elsewhere = review("elsewhere", "2026-03-01T11:30:00Z")
+    for log in (parent, other, at_once, named, next_start, elsewhere):
+        log.write(tmp_path)
+    library = Library(tmp_path)
+    session = library.load(next(ref for ref in library.refs() if ref.id == PARENT))
+    assert [(link.message_index, link.session, link.linked_by) for link in session.subagents] == [
+        (0, next_start.thread, "time"),
+        (1, at_once.thread, "time"),
+        (2, named.thread, "parent id"),
+    ]
+
+
+def test_linking_reviews_takes_no_work_for_pairs_of_them(tmp_path: Path) -> None:
+    """A thread may start many reviews, which name it, and there may be as many that name no thread."""
+
+    def work(count: int) -> None:
+        source = AGENTS["codex"].open(tmp_path / str(count) / ".codex")
+        (ref,) = (ref for ref in source.refs() if ref.id == PARENT)
+        library = Library(tmp_path / str(count))
+        assert len(library.load(ref).subagents) == count
+
+    for count in (20, 40, 60):
+        parent = thread(PARENT)
+        for number in range(count):
+            parent.event("entered_review_mode")
+            review(f"named {number}", "2026-03-01T09:00:00Z", parent_thread_id=PARENT).write(tmp_path / str(count))
+            review(f"other {number}", f"2025-03-01T09:{number:02}:00Z").write(tmp_path / str(count))
+        parent.write(tmp_path / str(count))
     assert lines_per_pair(work, 20) < 0.25

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterator
-from datetime import timedelta
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from functools import cached_property
-from operator import attrgetter
+from itertools import islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from ...core import model as m
@@ -108,17 +109,17 @@ class CodexSource:
         """Digest the name of a thread, its clears, the threads it started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)
-        reviews = self._reviews_of.get(ref.id, [])
+        reviews = [folder.reviews[number][0] for number in self._reviews_of.get(ref.id, ())]
         facts = (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
         return digest((*facts, *map(size_of, self._originals(ref))))
 
     @cached_property
-    def _reviews_of(self) -> dict[str, list[str]]:
-        """The reviews by the thread that started them."""
-        found: dict[str, list[str]] = {}
-        for id, head in self._folder.reviews:
+    def _reviews_of(self) -> dict[str, list[int]]:
+        """The numbers of the reviews by the thread that started them."""
+        found: dict[str, list[int]] = {}
+        for number, (id, head) in enumerate(self._folder.reviews):
             if (parent := self._parent(id, head)) is not None:
-                found.setdefault(parent, []).append(id)
+                found.setdefault(parent, []).append(number)
         return found
 
     def _first_prompt(self, path: Path) -> str | None:
@@ -186,26 +187,46 @@ class CodexSource:
                     agent_type=head.agent_role,
                 )
             )
-        taken: set[str] = set()
-        for index, at in found.reviews:
-            for id, head in self._folder.reviews:
-                named = head.parent == ref.id
-                at_once = at is not None and head.started_at is not None and abs(head.started_at - at) < _AT_ONCE
-                unnamed = head.parent is None and (at_once or self._parent(id, head) == ref.id)
-                if id not in taken and (named or unnamed):
-                    taken.add(id)
-                    builder.events.subagents.append(
-                        m.Subagent(
-                            message_index=index,
-                            tool_use_id=None,
-                            agent_id=id,
-                            session=id,
-                            status="completed",
-                            linked_by="parent id" if named else "time",
-                            agent_type="review",
-                        )
-                    )
-                    break
+        for index, number in self._started_reviews(ref.id, found.reviews):
+            id, head = self._folder.reviews[number]
+            builder.events.subagents.append(
+                m.Subagent(
+                    message_index=index,
+                    tool_use_id=None,
+                    agent_id=id,
+                    session=id,
+                    status="completed",
+                    linked_by="parent id" if head.parent is not None else "time",
+                    agent_type="review",
+                )
+            )
+
+    def _started_reviews(self, thread: str, events: Iterable[tuple[int, datetime | None]]) -> Iterator[tuple[int, int]]:
+        """Find the review of each event: the first that the thread or the time of the event points to."""
+        own = deque(self._reviews_of.get(thread, ()))
+        taken: set[int] = set()
+        for index, at in events:
+            while own and own[0] in taken:
+                own.popleft()
+            fitting = [number for number in self._unnamed_reviews_at(at) if number not in taken] + list(islice(own, 1))
+            if fitting:
+                taken.add(min(fitting))
+                yield index, min(fitting)
+
+    def _unnamed_reviews_at(self, at: datetime | None) -> list[int]:
+        """Return the numbers of the reviews that started at about a time and name no thread."""
+        if at is None:
+            return []
+        starts = self._unnamed_reviews
+        first = bisect_left(starts, shifted(at, -_AT_ONCE), key=itemgetter(0))
+        last = bisect_right(starts, shifted(at, _AT_ONCE), key=itemgetter(0))
+        return [number for start, number in starts[first:last] if abs(start - at) < _AT_ONCE]
+
+    @cached_property
+    def _unnamed_reviews(self) -> list[tuple[datetime, int]]:
+        """The starts and numbers of the reviews that do not name the thread that started them, the oldest first."""
+        heads = ((number, head) for number, (_, head) in enumerate(self._folder.reviews))
+        return sorted((head.started_at, number) for number, head in heads if head.parent is None and head.started_at)
 
 
 class _Rollout:

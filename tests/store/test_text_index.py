@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 from unspool.core import model as m
+from unspool.ingest.store_repair import StoreRepair
+from unspool.ingest.verify import Verifier
 from unspool.search.query import parse
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, rows_of
@@ -51,6 +53,22 @@ def test_a_session_that_was_indexed_twice_is_indexed_once_when_it_is_read_again(
         _index_again(store, row.id)
         store.sessions.read_again(row.id)
     synced(store, home)
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+
+
+def test_a_repair_indexes_texts_once(store: Store, tmp_path: Path) -> None:
+    """Also those of messages that cannot change any more, which a sync does not look at."""
+    home = tmp_path / "home"
+    write_home(home, 40)
+    synced(store, home)
+    assert Verifier(store).run().faults == []
+    twice = store.sessions.select()[0]
+    _index_again(store, twice.id)
+    found = Verifier(store).run()
+    assert {(fault.id, fault.reason) for fault in found.faults} == {(twice.id, "indexed twice")}
+    StoreRepair(store, home).run(found.faults)
+    assert found.is_intact
+    assert Verifier(store).run().faults == []
     assert difference(contents(store), fresh(tmp_path, home)) == ""
 
 

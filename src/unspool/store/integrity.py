@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import groupby
 from typing import Literal
 
 import msgspec
 
 from ..core.errors import DamagedError
-from .blocks import Block, Blocks
+from .blocks import BLOCK, Block, Blocks
 from .chunks import Chunks
 from .compression import is_sealed, opened, pack, unpack
 from .messages import decode_block, decode_head, decode_patches
@@ -95,7 +96,8 @@ class StoreIntegrity:
         """Return the faults of a session, without those in the archived bytes of its files."""
         with self._store.snapshot():
             row = self._store.sessions.get(id)
-            found = [] if row is None else [*self._check_row(row), *self._check_blocks(row), *self._check_events(row)]
+            checks = (self._check_row, self._check_blocks, self._check_events, self._check_texts)
+            found = [fault for check in checks for fault in check(row)] if row is not None else []
         self._seal()
         self.counts.sessions += row is not None
         for fault in found:
@@ -140,6 +142,19 @@ class StoreIntegrity:
                 _EVENT.decode(data)
         except (DamagedError, msgspec.DecodeError) as error:
             yield DataFault(part="events", reason=str(error))
+
+    def _check_texts(self, row: SessionRow) -> Iterator[DataFault]:
+        """Find messages that an earlier version added to the search index twice."""
+        sql = """SELECT DISTINCT message FROM part WHERE session = ?
+            GROUP BY message, field HAVING count(*) > 1 ORDER BY message"""
+        # Most of them have several calls or results, and nothing is wrong.
+        several = [int(message) for (message,) in self._database.rows(sql, row.id)]
+        patches = self._store.messages.patches(row.id) if several else None
+        for first, group in groupby(several, lambda message: message - message % BLOCK):
+            indices = set(group)
+            for message in self._store.messages.read(row.id, first, first + BLOCK, patches=patches):
+                if message.index in indices and self._store.texts.is_indexed_twice(row.id, message):
+                    yield DataFault(part="messages", first=message.index, count=1, reason="indexed twice")
 
     # --- files ---
 

@@ -60,6 +60,12 @@ class TextIndex:
                 self._database.words.remove(rows)
         self._database.words.remove_unknown(unknown)
 
+    def is_indexed_twice(self, session: int, message: m.Message) -> bool:
+        """Whether the index has more texts of a message than the message has."""
+        sql = "SELECT count(*) FROM part WHERE session = ? AND message = ?"
+        ((count,),) = self._database.rows(sql, session, message.index)
+        return not is_placeholder(message) and int(count) > len(texts_of(message, no_tool_name))
+
     def remove_unknown(self, session: int) -> None:
         """Remove all texts of a session whose messages cannot be read as they were indexed."""
         rows = self._database.rows("DELETE FROM part WHERE session = ? RETURNING id", session)

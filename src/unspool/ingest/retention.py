@@ -33,7 +33,8 @@ class Fate(NamedTuple):
         """Whether the files are gone, or may be deleted within some days."""
         if self.is_gone:
             return True
-        return self.deleted_at is not None and self.deleted_at < datetime.now(UTC) + timedelta(days=days)
+        # Any number of days can be compared, but not added to a time.
+        return self.deleted_at is not None and (self.deleted_at - datetime.now(UTC)) / timedelta(days=1) < days
 
 
 def fates(store: Store, homes: list[str] | list[Path], filter: SessionFilter | None = None) -> Iterator[Fate]:

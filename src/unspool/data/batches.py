@@ -43,15 +43,11 @@ class PendingRows:
         for column, values in zip(self._columns, columns, strict=True):
             column.extend(values)
 
-    def settle(self) -> None:
-        """Convert new rows to columns: the garbage collector would visit every tuple while other sessions are read."""
+    def take(self) -> list[list[Any]]:
+        """Remove all rows, and return them as columns."""
         if self.rows:
             self.extend(zip(*self.rows, strict=True))
             self.rows.clear()
-
-    def take(self) -> list[list[Any]]:
-        """Remove all rows, and return them as columns."""
-        self.settle()
         taken = self._columns
         self._columns = [[] for _ in taken]
         return taken

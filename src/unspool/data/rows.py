@@ -174,16 +174,10 @@ class SessionRows:
             if calls is not None:
                 calls.add(messages, numbers)
             self._add_usage(messages, numbers, seen.used)
-            self._settle()
             yield
         if calls is not None:
             calls.finish()
         self._add_rest(reading, seen)
-        self._settle()
-
-    def _settle(self) -> None:
-        for pending in self.pending.values():
-            pending.settle()
 
     def _add_blocks(self, messages: Iterable[m.Message], numbers: Iterable[int]) -> None:
         if (add := self._of("blocks")) is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..core import model as m
 from ..core.errors import UnspoolError
@@ -31,30 +30,26 @@ BATCH_ROWS = 1 << 14
 BATCH_BYTES = 8 << 20
 """Bytes of logs to read before their rows become batches."""
 _END = object()
-_T = TypeVar("_T")
 
 
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Pause the garbage collector: rows have no cycles, but looking for them would take a tenth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+def _without_gc(batches: Iterable[TableBatch | None]) -> Iterator[TableBatch]:
+    """Make batches while the garbage collector is off: rows have no cycles, but looking for them takes time.
 
-
-def _each_without_gc(items: Iterable[_T]) -> Iterator[_T]:
-    """Produce each item without garbage collection. It is on while the caller uses the item, which may make cycles."""
-    iterator = iter(items)
+    It is on while the caller uses a batch, and for a moment at every None.
+    """
+    iterator = iter(batches)
     while True:
-        with _without_gc():
-            item = next(iterator, _END)
-        if item is _END:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            batch = next(iterator, _END)
+        finally:
+            if was_enabled:
+                gc.enable()
+        if batch is _END:
             return
-        yield cast(_T, item)
+        if batch is not None:
+            yield cast(TableBatch, batch)
 
 
 class TableBatch(NamedTuple):
@@ -74,7 +69,7 @@ class Batcher:
 
     def add(self, reading: SessionReading) -> Iterator[TableBatch]:
         """Add a session, and yield batches whenever there are enough rows."""
-        for _ in _each_without_gc(self._rows.add(reading, self._pieces(reading.messages))):
+        for _ in self._rows.add(reading, self._pieces(reading.messages)):
             if self._weight > BATCH_BYTES:
                 yield from self.flush()
         if any(len(pending) > BATCH_ROWS for pending in self._rows.pending.values()):
@@ -105,9 +100,8 @@ class Batcher:
         for name in sorted(self._tables, key=lambda name: name == "problems"):
             pending = self._rows.pending[name]
             if len(pending):
-                with _without_gc():
-                    batch = make_batch(self._tables[name], pending.take(), places, self._report(self._tables[name]))
-                yield TableBatch(name, batch)
+                table = self._tables[name]
+                yield TableBatch(name, make_batch(table, pending.take(), places, self._report(table)))
         if not any(map(len, self._rows.pending.values())):
             self._rows.places.clear()
 
@@ -138,21 +132,28 @@ class Tables:
 
     def batches(self, *names: str) -> Iterator[TableBatch]:
         """Yield the record batches of these tables, by default of all, in one pass over the sessions."""
-        batcher = Batcher(names or TABLES)
+        return _without_gc(self._batches(names or tuple(TABLES)))
+
+    def _batches(self, names: Iterable[str]) -> Iterator[TableBatch | None]:
+        """Yield the batches, and None after a session that has no rows."""
+        batcher = Batcher(names)
         seen: set[tuple[str, str]] = set()
         for origin in self._origins:
-            for item in _each_without_gc(origin.readings()):
+            for item in origin.readings():
                 if isinstance(item, Unreadable):
                     batcher.add_unreadable(item)
+                    yield None
                     continue
                 key = agent, session, _ = key_of(item.head.info)
                 file = item.head.info.files[0].path if item.head.info.files else None
                 if (agent, session) in seen:
                     why = "another file has a session of the same id, which is in the tables instead"
                     batcher.add_unreadable(Unreadable(agent, session, file, why), "duplicate-session")
+                    yield None
                     continue
                 seen.add((agent, session))
                 if self._wanted is not None and not self._wanted(key):
+                    yield None
                     continue
                 try:
                     yield from batcher.add(item)

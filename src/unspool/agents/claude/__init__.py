@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,7 +31,25 @@ from ..base import (
 from .rules import RULES
 from .saved_outputs import FOLDER as SAVED
 
+if TYPE_CHECKING:
+    from ...core.proposed_actions import PathsIn
+
 # Modules that read logs are imported on use: most commands need those of one agent, and some need none.
+
+
+@cache
+def _paths_in() -> PathsIn:
+    """Import it once: an import statement would take as long as finding the paths of a call."""
+    from .tools import paths_in
+
+    return paths_in
+
+
+@cache
+def _subject_of() -> Callable[[str, msgspec.Raw], tuple[str | None, str | None]]:
+    from .tools import subject_of
+
+    return subject_of
 
 
 def _source(root: Path) -> SessionSource:
@@ -90,9 +109,7 @@ class Claude(Agent):
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of a call, if any."""
-        from .tools import subject_of
-
-        return subject_of(name, raw_input)
+        return _subject_of()(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """A person's answers to the questions of a call."""
@@ -122,9 +139,7 @@ class Claude(Agent):
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
-        from .tools import paths_in
-
-        return paths_in(raw_input)
+        return _paths_in()(raw_input)
 
     log_suffixes = (".jsonl", ".json")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,7 +17,25 @@ from .._repair import RepairStrategy
 from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, SessionSource, ToolCaller, strings_at
 from .rules import RULES
 
+if TYPE_CHECKING:
+    from ...core.proposed_actions import PathsIn
+
 # Modules that read logs are imported on use: most commands need those of one agent, and some need none.
+
+
+@cache
+def _paths_in() -> PathsIn:
+    """Import it once: an import statement would take as long as finding the paths of a call."""
+    from .tools import paths_in
+
+    return paths_in
+
+
+@cache
+def _subject_of() -> Callable[[str, msgspec.Raw], tuple[str | None, str | None]]:
+    from .tools import subject_of
+
+    return subject_of
 
 
 def _source(root: Path) -> SessionSource:
@@ -80,9 +99,7 @@ class Codex(Agent):
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of a call, if any."""
-        from .tools import subject_of
-
-        return subject_of(name, raw_input)
+        return _subject_of()(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """A person's answers by question; the result has them by the id of the question."""
@@ -93,9 +110,7 @@ class Codex(Agent):
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
-        from .tools import paths_in
-
-        return paths_in(raw_input)
+        return _paths_in()(raw_input)
 
     def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
         """The threads whose lines it copied, the rollout that it continues, and its own rollouts."""

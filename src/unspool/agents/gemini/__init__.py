@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,7 +24,25 @@ from .rules import RULES
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 
+if TYPE_CHECKING:
+    from ...core.proposed_actions import PathsIn
+
 # Modules that read logs are imported on use: most commands need those of one agent, and some need none.
+
+
+@cache
+def _paths_in() -> PathsIn:
+    """Import it once: an import statement would take as long as finding the paths of a call."""
+    from .tools import paths_in
+
+    return paths_in
+
+
+@cache
+def _subject_of() -> Callable[[str, msgspec.Raw], tuple[str | None, str | None]]:
+    from .tools import subject_of
+
+    return subject_of
 
 
 def _source(root: Path) -> SessionSource:
@@ -103,9 +122,7 @@ class Gemini(Agent):
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of a call, if any."""
-        from .tools import subject_of
-
-        return subject_of(name, raw_input)
+        return _subject_of()(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """A person's answers by question; the result has them by the number of the question."""
@@ -127,9 +144,7 @@ class Gemini(Agent):
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
-        from .tools import paths_in
-
-        return paths_in(raw_input)
+        return _paths_in()(raw_input)
 
     def is_log(self, path: Path) -> bool:
         """Whether a file is a chat, a prompt log or names a project; the folder for temporary files has many others."""

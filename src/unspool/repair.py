@@ -109,10 +109,10 @@ class _Copy:
         if clean is None:
             raise UnspoolError(f"cannot repair {source}: too little of it is intact")
         # Files from outside the agent's folder may get the same path, because all of them name the session.
-        place = clean.place if clean.place not in self.paths else clean.place.with_name(source.name)
-        self.paths.append(place)
+        relative = clean.path if clean.path not in self.paths else clean.path.with_name(source.name)
+        self.paths.append(relative)
         self.changes.update(clean.changes)
-        path = self._path(place)
+        path = self._path(relative)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(clean.data)
 

@@ -150,7 +150,7 @@ def test_finding_what_resumes_lost_is_linear(monkeypatch: pytest.MonkeyPatch) ->
         return sides(tree, index)
 
     monkeypatch.setattr(Tree, "sides", counting)
-    chain = finalize._BesideChain(tree)
+    chain = finalize._OffChainResults(tree)
     assert [chain.before(end) for end in ends] == expected
     assert any(expected)
     assert looked_at <= 400 + 3 * len(ends)

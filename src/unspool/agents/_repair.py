@@ -36,10 +36,10 @@ HEAD = "headers added"
 """First lines that were lost, reconstructed from the other lines."""
 
 
-class Clean(NamedTuple):
+class CleanLog(NamedTuple):
     """A log in which every line is an intact record."""
 
-    place: PurePosixPath
+    path: PurePosixPath
     """Its path in the agent's folder."""
     data: bytes
     changes: Counter[str]
@@ -48,7 +48,7 @@ class Clean(NamedTuple):
 class RepairStrategy(Protocol):
     """Repairs the logs of one agent."""
 
-    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> CleanLog | None:
         """Make a log readable, given its name, the folders above it and its bytes; None if no record is intact."""
         ...
 
@@ -115,13 +115,13 @@ def joined(lines: Sequence[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def place_in_layout(layout: re.Pattern[str], name: str, folders: Sequence[str]) -> PurePosixPath | None:
+def path_in_layout(layout: re.Pattern[str], name: str, folders: Sequence[str]) -> PurePosixPath | None:
     """The path in an agent's folder of a file that is in one; None if the folders above it have another layout.
 
-    The group `place` of `layout` matches the folders. A single name, such as `tmp`, may be that of any folder.
+    The group `folders` of `layout` matches the folders. A single name, such as `tmp`, may be that of any folder.
     """
     found = layout.search("/".join(folders))
-    return PurePosixPath(found["place"], name) if found else None
+    return PurePosixPath(found["folders"], name) if found else None
 
 
 def unanswered(session: Session) -> dict[str, int]:

@@ -191,9 +191,9 @@ class Claude(Agent):
 
     def without_conversation(self, root: Path) -> Iterator[Path]:
         """Files that only have summaries of other sessions or notes about files, and warm-ups."""
-        from .discovery import AGENT_FILE, Surroundings
+        from .discovery import AGENT_FILE, ClaudeHome
 
-        for folder in Surroundings(root).folders():
+        for folder in ClaudeHome(root).folders():
             for path in (*folder.files, *(path for _, path in folder.nested)):
                 head = folder.head(path)
                 if head is None or (AGENT_FILE.match(path.name) and head.is_warm_up):

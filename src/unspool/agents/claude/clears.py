@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.timestamps import shifted
-from .discovery import ClaudeFolder, Surroundings, near_moment
+from .discovery import ClaudeHome, ProjectFolder, near_moment
 from .forks import copied_start
 from .heads import ClaudeHead
 from .plans import PLAN_EVIDENCE, approve_plan_at
@@ -31,22 +31,22 @@ class Clear(NamedTuple):
     """Whether it was cleared by approving a plan."""
 
 
-def find_clears(folder: ClaudeFolder, around: Surroundings) -> dict[str, list[Clear]]:
+def find_clears(folder: ProjectFolder, home: ClaudeHome) -> dict[str, list[Clear]]:
     """Find the clears of a project, by the session that was cleared and by the one that followed."""
     found: dict[str, list[Clear]] = {}
-    for clear in _all_clears(folder, around):
+    for clear in _all_clears(folder, home):
         for session in {clear.session, clear.next_session} - {None}:
             found.setdefault(str(session), []).append(clear)
     return found
 
 
-def _all_clears(folder: ClaudeFolder, around: Surroundings) -> Iterator[Clear]:
+def _all_clears(folder: ProjectFolder, home: ClaudeHome) -> Iterator[Clear]:
     """Iterate over the clears that were typed, and those that a new session starts with."""
-    own_starts = {id: files.head for id, files in folder.sessions.items() if _starts_cleared(id, folder, around)}
+    own_starts = {id: files.head for id, files in folder.sessions.items() if _starts_cleared(id, folder, home)}
     starts = sorted((head.clear_at, id) for id, head in own_starts.items() if head.clear_at)
     taken: set[str | None] = set()
     projects = {files.head.cwd for files in folder.sessions.values()}
-    for entry in around.clears:
+    for entry in home.clears:
         session = entry.session
         near = [
             (time, id) for time, id in near_moment(starts, entry.at, _SAME_MOMENT) if id != session and id not in taken
@@ -65,18 +65,18 @@ def _all_clears(folder: ClaudeFolder, around: Surroundings) -> Iterator[Clear]:
             before = head.process_session or folder.last_before(at, id)
             yield Clear(at, before, id, "session", 0.9 if head.process_session else 0.6)
     for id, head in own_starts.items():
-        if head.plan_at is not None and (clear := _plan_clear(id, head, folder, around)) is not None:
+        if head.plan_at is not None and (clear := _plan_clear(id, head, folder, home)) is not None:
             yield clear
 
 
-def _starts_cleared(session: str, folder: ClaudeFolder, around: Surroundings) -> bool:
+def _starts_cleared(session: str, folder: ProjectFolder, home: ClaudeHome) -> bool:
     """Whether a session starts with a clear or a plan, and not with a copy of one."""
     head = folder.sessions[session].head
     has_start = head.clear_at is not None or head.plan_at is not None
-    return has_start and copied_start(session, folder, around) is None
+    return has_start and copied_start(session, folder, home) is None
 
 
-def _plan_clear(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Surroundings) -> Clear | None:
+def _plan_clear(session: str, head: ClaudeHead, folder: ProjectFolder, home: ClaudeHome) -> Clear | None:
     """Return the clear that a session with a plan started with; None if a person may have typed the plan.
 
     Before 2.1.29 the message with the plan is not marked.
@@ -87,7 +87,7 @@ def _plan_clear(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Su
         before, confidence = _ended_before(session, head, folder)
     if before is None and not head.is_plan_marked:
         return None
-    if not head.is_plan_marked and head.prompt in around.texts:
+    if not head.is_plan_marked and head.prompt in home.texts:
         return None
     return Clear(head.plan_at, before, session, "session", confidence, has_plan=True)
 
@@ -97,7 +97,7 @@ def _named_before(session: str, head: ClaudeHead) -> str | None:
     return head.session if head.session not in (None, session) else head.plan_session
 
 
-def _ended_before(session: str, head: ClaudeHead, folder: ClaudeFolder) -> tuple[str | None, float]:
+def _ended_before(session: str, head: ClaudeHead, folder: ProjectFolder) -> tuple[str | None, float]:
     """Return the session that ended when another started with a plan, and how certain that is."""
     assert head.plan_at is not None
     at_once = {id: time for time, id in folder.ended_near(head.plan_at, _AT_ONCE) if id != session}
@@ -110,12 +110,12 @@ def _ended_before(session: str, head: ClaudeHead, folder: ClaudeFolder) -> tuple
     return (max(earlier)[1], 0.8) if earlier else (head.process_session, 0.6)
 
 
-def clear_origin(session: str, folder: ClaudeFolder, around: Surroundings, clears: Iterable[Clear]) -> m.Origin | None:
+def clear_origin(session: str, folder: ProjectFolder, home: ClaudeHome, clears: Iterable[Clear]) -> m.Origin | None:
     """Return the origin of a session that started with a cleared context, or as a fork of such a session."""
     files = folder.sessions.get(session)
     if files is None or (files.head.clear_at is None and files.head.plan_at is None):
         return None
-    if (copied := copied_start(session, folder, around)) is not None:
+    if (copied := copied_start(session, folder, home)) is not None:
         return copied
     for clear in clears:
         if clear.next_session == session:

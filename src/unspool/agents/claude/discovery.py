@@ -93,7 +93,7 @@ class ClaudePrompt(NamedTuple):
     session: str | None
 
 
-class ClaudeFolder:
+class ProjectFolder:
     """One project's folder of session files."""
 
     def __init__(self, path: Path) -> None:
@@ -244,25 +244,25 @@ def near_moment(moments: list[tuple[datetime, str]], at: datetime, within: timed
     return [(abs(moment - at), id) for moment, id in moments[first:last]]
 
 
-class Surroundings:
-    """Facts about sessions from other files in the agent's folder. All lookups are cached."""
+class ClaudeHome:
+    """The agent's folder: the projects' folders, and what other files say about sessions. All lookups are cached."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._folders: dict[Path, ClaudeFolder] = {}
+        self._folders: dict[Path, ProjectFolder] = {}
 
-    def folder(self, path: Path) -> ClaudeFolder:
+    def folder(self, path: Path) -> ProjectFolder:
         """A project's folder."""
         if path not in self._folders:
-            self._folders[path] = ClaudeFolder(path)
+            self._folders[path] = ProjectFolder(path)
         return self._folders[path]
 
-    def folders(self) -> Iterator[ClaudeFolder]:
+    def folders(self) -> Iterator[ProjectFolder]:
         """All project folders."""
         for path in folders_in(self.root / "projects"):
             yield self.folder(path)
 
-    def folder_of(self, path: Path) -> ClaudeFolder:
+    def folder_of(self, path: Path) -> ProjectFolder:
         """The project folder of a session or sub-agent file."""
         if "subagents" in path.parts:
             for parent in path.parents:

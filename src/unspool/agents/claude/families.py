@@ -64,7 +64,7 @@ class Family:
         self._originals: dict[str | None, Original] = {}
         self._ids: tuple[str, set[int]] = ("", set())
         """The session that others were last compared with, and the hashes of its message ids."""
-        self._orphans: FileLine | None = None
+        self._orphans: FileSequence | None = None
 
     # --- the original ---
 
@@ -158,10 +158,10 @@ class Family:
 
     # --- for forks.py ---
 
-    def orphans(self, is_orphan: Callable[[str], bool], paths_of: Callable[[str], Collection[Path]]) -> FileLine:
+    def orphans(self, is_orphan: Callable[[str], bool], paths_of: Callable[[str], Collection[Path]]) -> FileSequence:
         """Return the forks of a session that is gone, in the order in which they were started; cached."""
         if self._orphans is None:
-            self._orphans = FileLine({id: paths_of(id) for id in self._order if is_orphan(id)})
+            self._orphans = FileSequence({id: paths_of(id) for id in self._order if is_orphan(id)})
         return self._orphans
 
     def same_start(self, session: str) -> SameStart:
@@ -227,7 +227,7 @@ class SharedMessages:
         return self._common[one, other]
 
 
-class FileLine:
+class FileSequence:
     """Files in the order in which they were started. A message in several of them belongs to the first one."""
 
     def __init__(self, files: dict[str, Collection[Path]]) -> None:

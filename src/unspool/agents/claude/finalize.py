@@ -65,7 +65,7 @@ def _find_resumes(parser: ClaudeParser, version: tuple[int, ...]) -> None:
     shrinks = {} if parser.resumes.has_hooks or not chain_only else dict(parser.resumes.shrinks)
     columns, tip = builder.columns, builder.details.tip or 0
     tree = Tree(columns.parents, columns.flags, tip) if chain_only and (starts or shrinks) else None
-    off_chain = _BesideChain(tree) if tree is not None else None
+    off_chain = _OffChainResults(tree) if tree is not None else None
     gone: set[int] = set()
     last = NONE
     for start in sorted(starts.keys() | shrinks.keys()):
@@ -107,7 +107,7 @@ def _after_orphans(builder: SessionBuilder) -> list[int]:
     return list(found.values())
 
 
-class _BesideChain:
+class _OffChainResults:
     """Results that are not on the chain, and their calls, which some versions lose on resume."""
 
     def __init__(self, tree: Tree) -> None:

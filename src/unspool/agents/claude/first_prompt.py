@@ -74,7 +74,7 @@ def _prompts_in(path: Path) -> ClaudeTitles:
     for record in iter_records(path, RECORDS, _STEP):
         if not record.is_sidechain or titles.kind == "subagent":
             titles.read(record)
-            if titles.words is not None:
+            if titles.first_prompt is not None:
                 break
         else:
             titles.read_task(record)

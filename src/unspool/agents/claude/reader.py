@@ -15,8 +15,8 @@ from ...io.files import log_of, name_of, read_batches, read_whole, size_of, stem
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .clears import Clear, add_clears, clear_origin, find_clears
-from .discovery import AGENT_FILE, ClaudeFolder, Surroundings
-from .families import FileLine, Originals, ids_in
+from .discovery import AGENT_FILE, ClaudeHome, ProjectFolder
+from .families import FileSequence, Originals, ids_in
 from .finalize import finalize
 from .first_prompt import title_in
 from .forks import COPIES, find_origin, originals_of
@@ -50,9 +50,9 @@ class ClaudeSource:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._around = Surroundings(root)
+        self._home = ClaudeHome(root)
         self._clears: dict[Path, dict[str, list[Clear]]] = {}
-        self._agent_lines: dict[Path, FileLine] = {}
+        self._agent_files: dict[Path, FileSequence] = {}
         """Copies of a sub-agent in order, by the path of one of them."""
         self._origins: dict[str, m.Origin] = {}
         self._parent: tuple[str, list[m.Subagent], list[m.Interruption]] | None = None
@@ -60,13 +60,13 @@ class ClaudeSource:
     @property
     def live(self) -> dict[str, m.Status]:
         """Sessions that a running program has open."""
-        return self._around.live
+        return self._home.live
 
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:
         """Iterate over all sessions, without warm-ups and files that have no conversation."""
-        for folder in self._around.folders():
+        for folder in self._home.folders():
             for session in folder.sessions:
                 yield self._session_ref(folder, session)
                 yield from self._agent_refs(folder, session)
@@ -74,13 +74,13 @@ class ClaudeSource:
                 if session not in folder.sessions:
                     yield from self._agent_refs(folder, session)
 
-    def _session_ref(self, folder: ClaudeFolder, session: str) -> SessionRef:
+    def _session_ref(self, folder: ProjectFolder, session: str) -> SessionRef:
         files = folder.sessions[session]
         return SessionRef(
             agent="claude", id=session, kind="main", root=self.root, path=files.head.path, more=files.more
         )
 
-    def _agent_refs(self, folder: ClaudeFolder, session: str) -> Iterator[SessionRef]:
+    def _agent_refs(self, folder: ProjectFolder, session: str) -> Iterator[SessionRef]:
         for agent in folder.agents_of(session).files:
             id = f"{session}/{agent.id}"
             yield SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=agent.path, parent=session)
@@ -89,7 +89,7 @@ class ClaudeSource:
         """Return the session of a file."""
         if path.parent.name == SAVED:
             return None
-        folder = self._around.folder_of(path)
+        folder = self._home.folder_of(path)
         head = folder.head(path)
         name = AGENT_FILE.match(path.name)
         if name is None:
@@ -104,14 +104,14 @@ class ClaudeSource:
 
     def contains(self, ref: SessionRef) -> bool:
         """Whether the session is in this folder and has a conversation."""
-        folder = self._around.folder_of(ref.path)
+        folder = self._home.folder_of(ref.path)
         if ref.kind == "main":
             return ref.id in folder.sessions
         return any(agent.path == ref.path for agent in folder.agents_of(ref.parent).files)
 
     def peek(self, ref: SessionRef) -> Peek:
         """Read the beginning of a session, and its last lines."""
-        folder = self._around.folder_of(ref.path)
+        folder = self._home.folder_of(ref.path)
         head = folder.head(ref.path)
         if head is None:
             return Peek(size=size_of(ref.path))
@@ -130,7 +130,7 @@ class ClaudeSource:
 
     def fingerprint(self, ref: SessionRef) -> str:
         """Digest the files of related sessions, clears, the origin, titles in other files, and whether it is open."""
-        folder = self._around.folder_of(ref.path)
+        folder = self._home.folder_of(ref.path)
         owner = ref.parent or ref.id
         files = folder.sessions.get(owner)
         related = [files.head.path] if ref.kind == "subagent" and files is not None else []
@@ -143,42 +143,41 @@ class ClaudeSource:
             self._clears_in(folder).get(ref.id, []),
             origin,
             len(folder.summaries),
-            self._around.live.get(ref.id),
+            self._home.live.get(ref.id),
         )
         agents = folder.agents_of(owner).mark
         return digest((*facts, *originals.mark, *([agents] if agents else ())))
 
-    def _origin(self, session: str, folder: ClaudeFolder) -> m.Origin:
+    def _origin(self, session: str, folder: ProjectFolder) -> m.Origin:
         if session not in self._origins:
-            cleared = clear_origin(session, folder, self._around, self._clears_in(folder).get(session, ()))
-            self._origins[session] = cleared or find_origin(session, folder, self._around)
+            cleared = clear_origin(session, folder, self._home, self._clears_in(folder).get(session, ()))
+            self._origins[session] = cleared or find_origin(session, folder, self._home)
         return self._origins[session]
 
-    def _originals(self, ref: SessionRef, folder: ClaudeFolder, origin: m.Origin | None) -> Originals:
+    def _originals(self, ref: SessionRef, folder: ProjectFolder, origin: m.Origin | None) -> Originals:
         """Return what a session was copied from; for a sub-agent, the copies of it that come before."""
         if ref.kind == "main":
-            return originals_of(ref.id, folder, self._around, origin) if origin is not None else Originals()
+            return originals_of(ref.id, folder, self._home, origin) if origin is not None else Originals()
         head = folder.head(ref.path)
         twins = folder.agent_copies.get((ref.id.rsplit("/", 1)[-1], head.first_uuid if head is not None else None), ())
         if len(twins) < 2:
             return Originals()
-        if twins[0][1].path not in self._agent_lines:
+        if twins[0][1].path not in self._agent_files:
             forks = {session for session, _ in twins if self._origin(session, folder).kind in COPIES}
             order = sorted(twins, key=lambda twin: (twin[1].head.session != twin[0], twin[0] in forks, *twin[:1]))
-            line = FileLine({name_of(file.path): (file.path,) for _, file in order})
-            self._agent_lines[twins[0][1].path] = line
-        return self._agent_lines[twins[0][1].path].before(name_of(ref.path))
+            self._agent_files[twins[0][1].path] = FileSequence({name_of(file.path): (file.path,) for _, file in order})
+        return self._agent_files[twins[0][1].path].before(name_of(ref.path))
 
-    def _clears_in(self, folder: ClaudeFolder) -> dict[str, list[Clear]]:
+    def _clears_in(self, folder: ProjectFolder) -> dict[str, list[Clear]]:
         if folder.path not in self._clears:
-            self._clears[folder.path] = find_clears(folder, self._around)
+            self._clears[folder.path] = find_clears(folder, self._home)
         return self._clears[folder.path]
 
     # --- reading ---
 
     def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
         """Read a session, and the sub-agents that old versions write into the same file."""
-        folder = self._around.folder_of(ref.path)
+        folder = self._home.folder_of(ref.path)
         parsers = yield from self._parse(ref, make, folder)
         if ref.kind == "main":
             self._complete_main(ref, folder, parsers[0], parsers[1:])
@@ -189,7 +188,7 @@ class ClaudeSource:
         return [parser.builder for parser in parsers]
 
     def _parse(
-        self, ref: SessionRef, make: BuilderFactory, folder: ClaudeFolder
+        self, ref: SessionRef, make: BuilderFactory, folder: ProjectFolder
     ) -> Generator[None, None, list[ClaudeParser]]:
         """Read all conversations in the files of a session, its own first."""
         builder = make(ref.id, ref.kind) or SessionBuilder("claude", ref.id, ref.kind, DropMessages())
@@ -218,7 +217,7 @@ class ClaudeSource:
         reader.finish(folder)
         return reader.parsers
 
-    def _copied_ids(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> frozenset[str]:
+    def _copied_ids(self, ref: SessionRef, folder: ProjectFolder, builder: SessionBuilder) -> frozenset[str]:
         """Return the ids of the messages in the session that this one was copied from."""
         origin = builder.details.origin
         name = origin.session if origin.kind in COPIES else None
@@ -227,7 +226,7 @@ class ClaudeSource:
         stored = builder.originals.lines_of(name) if name is not None and builder.originals is not None else ()
         return ids_in(stored) or self._originals(ref, folder, origin).ids()
 
-    def _copied_agent(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> str | None:
+    def _copied_agent(self, ref: SessionRef, folder: ProjectFolder, builder: SessionBuilder) -> str | None:
         """Return the sub-agent that this one may be a copy of: its lines name another session, or its own is a fork."""
         head = folder.head(ref.path)
         session = head.session if head is not None else None
@@ -237,7 +236,7 @@ class ClaudeSource:
         return f"{session}/{ref.id.rsplit('/', 1)[-1]}" if session is not None else None
 
     def _complete_main(
-        self, ref: SessionRef, folder: ClaudeFolder, main: ClaudeParser, inline: list[ClaudeParser]
+        self, ref: SessionRef, folder: ProjectFolder, main: ClaudeParser, inline: list[ClaudeParser]
     ) -> None:
         builder = main.builder
         add_clears(builder, [clear for clear in self._clears_in(folder).get(ref.id, ()) if clear.session == ref.id])
@@ -252,16 +251,16 @@ class ClaudeSource:
         self._parent = ref.id, builder.events.subagents, builder.events.interruptions
         if ref.id in folder.subfolders:
             self._add_memory(folder.subfolders[ref.id] / _MEMORY, builder)
-        builder.details.live_status = self._around.live.get(ref.id)
+        builder.details.live_status = self._home.live.get(ref.id)
 
-    def _rejected_children(self, main: ClaudeParser, folder: ClaudeFolder, ref: SessionRef) -> set[str]:
+    def _rejected_children(self, main: ClaudeParser, folder: ProjectFolder, ref: SessionRef) -> set[str]:
         """Return the sub-agents that ended with a rejection, which also stopped the call that started them."""
         files = {f"{ref.id}/{file.id}": file.path for file in folder.agents_of(ref.id).files}
         links = main.builder.events.subagents
         stopped = [link.session for link in links if link.tool_use_id in main.subagents.stopped]
         return {id for id in stopped if id in files and self._lean(files[id], folder).interruptions.ended_by_rejection}
 
-    def _complete_subagent(self, ref: SessionRef, folder: ClaudeFolder, parser: ClaudeParser) -> None:
+    def _complete_subagent(self, ref: SessionRef, folder: ProjectFolder, parser: ClaudeParser) -> None:
         agent_id = ref.id.rsplit("/", 1)[-1]
         family = folder.agents_of(ref.parent)
         link_agents(parser, family.below(agent_id), ref.parent or "?")
@@ -273,7 +272,7 @@ class ClaudeSource:
                 self._parent = ref.parent, parent.builder.events.subagents, parent.builder.events.interruptions
             drop_echo_in_child(parser.builder, self._parent[1], self._parent[2])
 
-    def _lean(self, path: Path, folder: ClaudeFolder) -> ClaudeParser:
+    def _lean(self, path: Path, folder: ProjectFolder) -> ClaudeParser:
         """Read a related file only for its events."""
         ref = self.ref(path)
         assert ref is not None
@@ -326,7 +325,7 @@ class ClaudeFileReader:
                     titles.read_task(record)
                     self._inline.of_sidechain(record).read(record, source, record.uuid in copied)
                 else:
-                    if titles.words is None:
+                    if titles.first_prompt is None:
                         titles.read(record)
                     read(record, source, record.uuid in copied)
             elif kind not in _SILENT:
@@ -356,7 +355,7 @@ class ClaudeFileReader:
             detail = f"a record of type {kind!r}" if kind else "a record without a type"
             self._main.builder.unknown_record(detail, source)
 
-    def finish(self, folder: ClaudeFolder) -> None:
+    def finish(self, folder: ProjectFolder) -> None:
         """Finish all conversations after the last record."""
         head = folder.head(self._ref.path)
         if head is not None and has_summaries_elsewhere(version_of(head.version)):

@@ -19,14 +19,14 @@ from ...core.session import Session
 from ...core.timestamps import parse_moment
 from ...io.decode import decode_object
 from .._metadata import version_of
-from .._repair import RESULT, STITCHED, Clean, encode, intact, joined, place_in_layout, unanswered
+from .._repair import RESULT, STITCHED, CleanLog, encode, intact, joined, path_in_layout, unanswered
 from ..base import strings_at
 from .discovery import AGENT_FILE
 from .schema import HEAD_RECORDS, HeadRecord
 
 _FAN_OUT_FROM = (2, 1)
 _LAYOUT = re.compile(
-    r"/(?P<place>(?:(?<=/\.claude/)projects/[^/]+|projects/(?:-|[A-Za-z]--)[^/]*)"
+    r"/(?P<folders>(?:(?<=/\.claude/)projects/[^/]+|projects/(?:-|[A-Za-z]--)[^/]*)"
     r"(?:/[^/]+/subagents(?:/workflows/[^/]+)?)?)$"
 )
 """A project's folder is named after its path, like `-home-dev-demo`; sub-agents may have folders in it."""
@@ -36,20 +36,20 @@ _ENVELOPE = (
 )  # fmt: skip
 """Fields that every line repeats."""
 
-Place = tuple[int, int]
+LineKey = tuple[int, int]
 """The index of a file, and the number of a line in it."""
 
 
 class ClaudeRepair:
     """Repairs logs of Claude Code."""
 
-    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> CleanLog | None:
         """Keep every intact line."""
         pieces, changes = intact(data, HEAD_RECORDS)
         if not any(piece.record.type in ("user", "assistant") for piece in pieces):
             return None
-        inside = place_in_layout(_LAYOUT, name, folders)
-        return Clean(
+        inside = path_in_layout(_LAYOUT, name, folders)
+        return CleanLog(
             inside or _path_from_lines(name, [piece.record for piece in pieces]),
             joined([piece.data for piece in pieces]),
             changes,
@@ -78,9 +78,9 @@ class _Edit:
 
     def __init__(self, lines: list[list[bytes]]) -> None:
         self._lines = lines
-        self._before: dict[Place, list[bytes]] = {}
-        self._after: dict[Place, list[bytes]] = {}
-        self._changed: dict[Place, dict[str, Any]] = {}
+        self._before: dict[LineKey, list[bytes]] = {}
+        self._after: dict[LineKey, list[bytes]] = {}
+        self._changed: dict[LineKey, dict[str, Any]] = {}
         self.changes: Counter[str] = Counter()
 
     def record(self, message: m.Message) -> dict[str, Any]:
@@ -106,11 +106,11 @@ class _Edit:
     def logs(self) -> list[bytes]:
         """Return the edited files."""
         return [
-            joined([line for number in range(1, len(lines) + 1) for line in self._around(file, number)])
+            joined([line for number in range(1, len(lines) + 1) for line in self._edited(file, number)])
             for file, lines in enumerate(self._lines)
         ]
 
-    def _around(self, file: int, number: int) -> list[bytes]:
+    def _edited(self, file: int, number: int) -> list[bytes]:
         key = file, number
         line = self._lines[file][number - 1]
         if key in self._changed:

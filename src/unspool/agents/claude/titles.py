@@ -36,7 +36,7 @@ class ClaudeTitles:
     """
 
     def __init__(self, kind: m.Kind) -> None:
-        self.words: str | None = None
+        self.first_prompt: str | None = None
         """The first prompt of a person, the task of a sub-agent, or a plan that was passed on earlier."""
         self.kind: m.Kind = kind
         self._authors = ClaudeAuthors(kind)
@@ -76,7 +76,7 @@ class ClaudeTitles:
         """Read any record, for a title or for the first prompt."""
         if record.type in TITLE_RECORDS:
             self._read_title(record)
-        elif self.words is None:
+        elif self.first_prompt is None:
             self._has_messages |= record.message is not None
             text = self._prompt_in(record)
             if text.startswith(COMMAND_TEXT):
@@ -84,13 +84,13 @@ class ClaudeTitles:
                 if self._command is None or self._command.startswith(_CLEAR):
                     self._command = command_of(text).text
             elif text.strip():
-                self.words = plan_in(text) or text
+                self.first_prompt = plan_in(text) or text
 
     def read_task(self, record: ClaudeRecord) -> None:
         """Read a record of a sub-agent that is in the same file."""
         if self._tasks is None:
             self._tasks = ClaudeTitles("subagent")
-        if self._tasks.words is None:
+        if self._tasks.first_prompt is None:
             self._tasks.read(record)
 
     def _prompt_in(self, record: ClaudeRecord) -> str:
@@ -111,7 +111,7 @@ class ClaudeTitles:
 
     def add_prompts(self, others: ClaudeTitles) -> None:
         """Add the first prompts and commands of a file that continues the session."""
-        self.words = self.words or others.words
+        self.first_prompt = self.first_prompt or others.first_prompt
         self._command = self._command or others._command
         self._tasks = self._tasks or others._tasks
         self._has_messages |= others._has_messages
@@ -119,8 +119,8 @@ class ClaudeTitles:
     def choose(self, contains: Callable[[str], bool]) -> str | None:
         """Return the title; `contains` says whether a message is in the session."""
         summary = next((self._summaries[leaf] for leaf in reversed(self._summaries) if contains(leaf)), None)
-        task = self._tasks.words if self._tasks is not None and not self._has_messages else None
-        return choose_title(self._given or self._generated or summary, self.words or task, self._command)
+        task = self._tasks.first_prompt if self._tasks is not None and not self._has_messages else None
+        return choose_title(self._given or self._generated or summary, self.first_prompt or task, self._command)
 
 
 def _text_in(content: Iterable[ClaudeBlock]) -> str:

@@ -18,12 +18,12 @@ from ...core.errors import UnspoolError
 from ...core.session import Session
 from ...core.timestamps import parse_moment
 from ...io.decode import decode_object
-from .._repair import HEAD, RESULT, Clean, Piece, encode, intact, joined, place_in_layout, unanswered
+from .._repair import HEAD, RESULT, CleanLog, Piece, encode, intact, joined, path_in_layout, unanswered
 from ..base import strings_at
 from .discovery import rollout_file
 from .schema import BARE_RECORDS, RECORDS, CodexRecord
 
-_LAYOUT = re.compile(r"/(?P<place>sessions/\d{4}/\d\d/\d\d|archived_sessions)$")
+_LAYOUT = re.compile(r"/(?P<folders>sessions/\d{4}/\d\d/\d\d|archived_sessions)$")
 _OUTPUT_OF = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
@@ -34,7 +34,7 @@ _OUTPUT_OF = {
 class CodexRepair:
     """Repairs rollouts of Codex CLI."""
 
-    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> CleanLog | None:
         """Keep every intact line."""
         name = name.removesuffix(".zst")
         if not name.endswith(".jsonl"):
@@ -49,14 +49,14 @@ class CodexRepair:
                 return None
             lines.insert(0, meta)
             changes[HEAD] += 1
-        return Clean(_path_in_folder(name, folders, lines[0]), joined(lines), changes)
+        return CleanLog(_path_in_folder(name, folders, lines[0]), joined(lines), changes)
 
-    def _clean_bare(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+    def _clean_bare(self, name: str, folders: Sequence[str], data: bytes) -> CleanLog | None:
         pieces, changes = intact(data, BARE_RECORDS)
         if not any(piece.record.type for piece in pieces):
             return None
         lines = [piece.data for piece in pieces]
-        return Clean(_path_in_folder(name, folders, lines[0]), joined(lines), changes)
+        return CleanLog(_path_in_folder(name, folders, lines[0]), joined(lines), changes)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
         """Give every call a result, right after the call."""
@@ -80,7 +80,7 @@ def _path_in_folder(name: str, folders: Sequence[str], first: bytes) -> PurePosi
     file = rollout_file(Path(name)) or rollout_file(Path(_original_name(first)))
     if file is None:
         raise UnspoolError(f"cannot repair {name}: neither its name nor its first line has the id of a thread")
-    inside = place_in_layout(_LAYOUT, file.path.name, folders)
+    inside = path_in_layout(_LAYOUT, file.path.name, folders)
     return inside or PurePosixPath("sessions", *file.time[:10].split("-"), file.path.name)
 
 

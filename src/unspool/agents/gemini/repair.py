@@ -13,25 +13,25 @@ from ...core import model as m
 from ...core.session import Session
 from ...io.decode import decode_any, decode_object
 from ...io.documents import take_apart
-from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, Clean, Piece, encode, intact, joined, place_in_layout, records_in
+from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, CleanLog, Piece, encode, intact, joined, path_in_layout, records_in
 from .schema import MESSAGES, RECORDS, GeminiRecord
 
 Json = dict[str, Any]
 
-_LAYOUT = re.compile(r"/(?P<place>tmp/[^/]+/chats(?:/[^/]+)?)$")
+_LAYOUT = re.compile(r"/(?P<folders>tmp/[^/]+/chats(?:/[^/]+)?)$")
 """A project's folder, and in it one for the sub-agents of each session."""
 
 
 class GeminiRepair:
     """Repairs logs of Gemini CLI."""
 
-    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> CleanLog | None:
         """Keep every intact record."""
         cleaned = _document(data) if name.endswith(".json") else _lines(data)
         if cleaned is None:
             return None
-        inside = place_in_layout(_LAYOUT, name, folders)
-        return Clean(inside or PurePosixPath("tmp", "repaired", "chats", name), *cleaned)
+        inside = path_in_layout(_LAYOUT, name, folders)
+        return CleanLog(inside or PurePosixPath("tmp", "repaired", "chats", name), *cleaned)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:  # noqa: ARG002
         """Return the logs unchanged: a call and its result are in one record, so `clean` adds results."""

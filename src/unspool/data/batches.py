@@ -7,23 +7,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .extra import load_package
-from .places import PlaceTable
 from .schema import Column, Key, Location, Table, arrow_schema, arrow_type
+from .source_locations import LocationTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = tuple[Any, ...]
-"""The values of a row, without the columns of its key and location; then the number of its place."""
+"""The values of a row, without the columns of its key and location; then the number of its location."""
 Report = Callable[[int, Column, str], None]
-"""Called with the place of a row, a column, and a description of how the value was changed."""
+"""Called with the location of a row, a column, and a description of how the value was changed."""
 
 LARGEST = 2**63 - 1
 _TOO_LARGE = "a number that does not fit into 64 bits was replaced with the nearest one that does: "
 _ORIGIN = {"agent": 0, "session": 1, "day": 2, "source_file": 3}
 """The index of a column in `Origin`."""
 _LINE = {"source_line": 1, "source_offset": 2, "source_length": 3}
-"""The index of a column in `PlaceTable.columns`."""
+"""The index of a column in `LocationTable.columns`."""
 _SURROGATES = "a lone surrogate is not a valid character; it was replaced with U+FFFD"
 
 
@@ -31,7 +31,7 @@ class PendingRows:
     """Rows of a table that are not in a batch yet."""
 
     def __init__(self, table: Table) -> None:
-        self._columns: list[list[Any]] = [[] for column in table.columns if not _is_of_place(column)] + [[]]
+        self._columns: list[list[Any]] = [[] for column in table.columns if not _is_location(column)] + [[]]
         self.rows: list[Row] = []
         """New rows, which callers append to."""
 
@@ -39,7 +39,7 @@ class PendingRows:
         return len(self._columns[-1]) + len(self.rows)
 
     def extend(self, columns: Iterable[Iterable[Any]]) -> None:
-        """Add rows given as columns. The last column has their places."""
+        """Add rows given as columns. The last column has their locations."""
         for column, values in zip(self._columns, columns, strict=True):
             column.extend(values)
 
@@ -53,18 +53,20 @@ class PendingRows:
         return taken
 
 
-def _is_of_place(column: Column) -> bool:
+def _is_location(column: Column) -> bool:
     return column.cls is Key or column.cls is Location
 
 
-def make_batch(table: Table, columns: Sequence[Sequence[Any]], places: PlaceTable, report: Report) -> pa.RecordBatch:
+def make_batch(
+    table: Table, columns: Sequence[Sequence[Any]], locations: LocationTable, report: Report
+) -> pa.RecordBatch:
     """Make a record batch from rows given as columns."""
     arrow = load_package("pyarrow")
     *values, numbers = columns
     found = iter(values)
-    making = _Arrays(arrow, numbers, places, report)
+    making = _Arrays(arrow, numbers, locations, report)
     arrays = [
-        making.of_place(column) if _is_of_place(column) else making.of_values(column, next(found))
+        making.location_array(column) if _is_location(column) else making.value_array(column, next(found))
         for column in table.columns
     ]
     batch: pa.RecordBatch = arrow.RecordBatch.from_arrays(arrays, schema=arrow_schema(table.name))
@@ -74,19 +76,19 @@ def make_batch(table: Table, columns: Sequence[Sequence[Any]], places: PlaceTabl
 class _Arrays:
     """Makes the arrays of a batch."""
 
-    def __init__(self, arrow: Any, numbers: Sequence[int], places: PlaceTable, report: Report) -> None:
+    def __init__(self, arrow: Any, numbers: Sequence[int], locations: LocationTable, report: Report) -> None:
         self._arrow = arrow
         self._impossible = UnicodeError, OverflowError, arrow.ArrowException
         """The errors that Arrow raises for a value that it cannot represent."""
         self._numbers = numbers
-        self._places = places
+        self._locations = locations
         self._report = report
         self._taken = arrow.array(numbers, arrow.int64())
-        origins = places.array(0).take(self._taken).dictionary_encode()
-        self._used = [places.origins[number] for number in origins.dictionary.to_pylist()]
+        origins = locations.array(0).take(self._taken).dictionary_encode()
+        self._used = [locations.origins[number] for number in origins.dictionary.to_pylist()]
         self._indices = origins.indices
 
-    def of_values(self, column: Column, values: Sequence[Any]) -> Any:
+    def value_array(self, column: Column, values: Sequence[Any]) -> Any:
         """Return these values of a column as an array."""
         kind = arrow_type(column.kind)
         try:
@@ -96,23 +98,23 @@ class _Arrays:
             found = [_possible(value, partial(self._report, number, column)) for value, number in pairs]
             return self._arrow.array(found, kind)
 
-    def of_place(self, column: Column) -> Any:
+    def location_array(self, column: Column) -> Any:
         """Return the array of a key or location column.
 
         Each distinct value is converted once and repeated by Arrow, which is much faster than converting all rows.
         """
         try:
             if column.name in _LINE:
-                return self._places.array(_LINE[column.name]).take(self._taken)
+                return self._locations.array(_LINE[column.name]).take(self._taken)
             values = [origin[_ORIGIN[column.name]] for origin in self._used]
             return self._arrow.array(values, arrow_type(column.kind)).take(self._indices)
         except self._impossible:
-            return self.of_values(column, self._values(column))
+            return self.value_array(column, self._values(column))
 
     def _values(self, column: Column) -> list[Any]:
         """Return the value of each row in a key or location column."""
         if column.name in _LINE:
-            return [self._places.columns[_LINE[column.name]][number] for number in self._numbers]
+            return [self._locations.columns[_LINE[column.name]][number] for number in self._numbers]
         return [self._used[index][_ORIGIN[column.name]] for index in self._indices.to_pylist()]
 
 

@@ -12,7 +12,7 @@ from ..agents.base import Agent
 from ..core import model as m
 from ..core.session import Session
 from .batches import Row
-from .places import Places
+from .source_locations import SourceLocations
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -43,8 +43,10 @@ class CallRows:
     As in `Session.tool_calls`, a call has the first result of its id that follows it, or else the last one before it.
     """
 
-    def __init__(self, places: Places, head: Session, agent: Agent | None, rows: dict[str, list[Row]]) -> None:
-        self._places = places
+    def __init__(
+        self, locations: SourceLocations, head: Session, agent: Agent | None, rows: dict[str, list[Row]]
+    ) -> None:
+        self._locations = locations
         self._agent = agent
         self._rows = rows.get("tool_calls")
         self._files = rows.get("files_touched")
@@ -58,23 +60,23 @@ class CallRows:
         self._orphans = {(orphan.message_index, orphan.tool_use_id): orphan.reason for orphan in head.orphans}
 
     def add(self, messages: Iterable[m.Message], numbers: Iterable[int]) -> None:
-        """Add the calls and results of messages. `numbers` are the messages' numbers in `Places`."""
-        for message, place in zip(messages, numbers, strict=True):
+        """Add the calls and results of messages. `numbers` are the messages' numbers in `SourceLocations`."""
+        for message, location in zip(messages, numbers, strict=True):
             results = []
             for position, block in enumerate(message.blocks):
                 if type(block) is m.ToolCall:
-                    self._add_call(message, position, block, place)
+                    self._add_call(message, position, block, location)
                 elif type(block) is m.ToolResult:
                     results.append(block)
             # Results come second: one in the same message belongs to the calls of that message, whatever their order.
             for result in results:
                 self._add_result(message, result)
 
-    def _add_call(self, message: m.Message, position: int, call: m.ToolCall, place: int) -> None:
+    def _add_call(self, message: m.Message, position: int, call: m.ToolCall, location: int) -> None:
         agent = self._agent
         if self._files is not None and agent is not None:
             for touched in agent.touched(call.name, call.raw_input):
-                self._files.append((message.index, position, call.id, call.name, touched, place))
+                self._files.append((message.index, position, call.id, call.name, touched, location))
         if self._rows is not None:
             command, path = agent.subject(call.name, call.raw_input) if agent is not None else (None, None)
             begin = (
@@ -106,9 +108,9 @@ class CallRows:
         rejection = self._rejection(id, call.message)
         approval = "rejected" if rejection is not None else "changed" if id in self._changed else None
         by, reason = (None, None) if rejection is None else (rejection.by, rejection.reason)
-        orphan, place = self._orphans.get((call.message, id)), self._places.of_message(call.message)
+        orphan, location = self._orphans.get((call.message, id)), self._locations.of_message(call.message)
         values = self._result_values(id, call, result, rejection)
-        self._rows.append(call.begin + values + (approval, by, reason, orphan, place))
+        self._rows.append(call.begin + values + (approval, by, reason, orphan, location))
 
     def _result_values(self, id: str, call: _Call, result: _Result | None, rejection: object) -> tuple[Any, ...]:
         """Return the index of the result's message, its text, the outcome, the exit code and the duration."""

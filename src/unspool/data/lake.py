@@ -234,10 +234,10 @@ class Lake:
 
     def _append(self, name: str, table: pa.Table) -> None:
         # Only the first snapshot is written before its table exists, and only one process may write it.
-        place, mode = (self._open[name], "append") if name in self._open else (self._uri(name), "error")
+        target, mode = (self._open[name], "append") if name in self._open else (self._uri(name), "error")
         properties = self._delta.WriterProperties(compression="ZSTD")
         self._delta.write_deltalake(
-            place, table, mode=mode, writer_properties=properties, commit_properties=self._commit()
+            target, table, mode=mode, writer_properties=properties, commit_properties=self._commit()
         )
 
     def _commit(self) -> Any:

@@ -86,7 +86,7 @@ class ParquetFolder:
         if not made.exists():
             made.mkdir()
             columns = [field for field in arrow_schema(name, plain=True) if field.name not in PARTITIONS]
-            place = made / "agent=none" / "day=__HIVE_DEFAULT_PARTITION__"
-            place.mkdir(parents=True)
-            parquet.write_table(arrow.Table.from_batches([], arrow.schema(columns)), place / "part-00000-0.parquet")
+            partition = made / "agent=none" / "day=__HIVE_DEFAULT_PARTITION__"
+            partition.mkdir(parents=True)
+            parquet.write_table(arrow.Table.from_batches([], arrow.schema(columns)), partition / "part-00000-0.parquet")
         made.rename(self._folder / name)

@@ -21,8 +21,8 @@ from ..library import SessionReading
 from .batches import PendingRows, Row
 from .call_rows import CallRows
 from .contexts import find_intervals
-from .places import Key, Places
 from .schema import EVENT_TABLES, Table, columns_of
+from .source_locations import Key, SourceLocations
 from .usage_cost import CostOf
 
 _MESSAGE_VALUES = [attrgetter(column.name) for column in columns_of(m.Message, ("blocks", "usage"))]
@@ -41,38 +41,38 @@ def to_json_text(value: Any) -> bytes | str:
 
 
 # --- blocks: message, position, type; text, call_id, name, json, outcome, exit_code, path, media_type, data_length,
-# encrypted, sent, synthetic, during; place --------------------------------------------------------------------------
+# encrypted, sent, synthetic, during; location -----------------------------------------------------------------------
 # Each function builds its tuple directly, without unpacking, for speed: these are the most frequent rows.
 
 
-def _text(block: m.Text, index: int, position: int, place: int) -> Row:
+def _text(block: m.Text, index: int, position: int, location: int) -> Row:
     return (
         index, position, "text",
-        block.text, None, None, None, None, None, None, None, None, None, None, None, None, place,
+        block.text, None, None, None, None, None, None, None, None, None, None, None, None, location,
     )  # fmt: skip
 
 
-def _thinking(block: m.Thinking, index: int, position: int, place: int) -> Row:
+def _thinking(block: m.Thinking, index: int, position: int, location: int) -> Row:
     return (
         index, position, "thinking",
-        block.text, None, None, None, None, None, None, None, None, block.encrypted, None, None, None, place,
+        block.text, None, None, None, None, None, None, None, None, block.encrypted, None, None, None, location,
     )  # fmt: skip
 
 
-def _call(block: m.ToolCall, index: int, position: int, place: int) -> Row:
+def _call(block: m.ToolCall, index: int, position: int, location: int) -> Row:
     return (
-        index, position, "tool_call",
-        None, block.id, block.name, bytes(block.raw_input), None, None, None, None, None, None, None, None, None, place,
+        index, position, "tool_call", None, block.id, block.name,
+        bytes(block.raw_input), None, None, None, None, None, None, None, None, None, location,
     )  # fmt: skip
 
 
-def _result(block: m.ToolResult, index: int, position: int, place: int) -> Row:
+def _result(block: m.ToolResult, index: int, position: int, location: int) -> Row:
     saved = block.saved
     more = to_json_text([_without_data(part) for part in block.parts]) if block.parts else None
     return (
         index, position, "tool_result",
         block.content, block.call_id, None, more, block.outcome, block.exit_code, saved.path if saved else None, None,
-        None, None, block.sent, block.synthetic, None, place,
+        None, None, block.sent, block.synthetic, None, location,
     )  # fmt: skip
 
 
@@ -82,40 +82,40 @@ def _without_data(part: m.Image | m.Unknown) -> object:
     return {"type": "image", "media_type": part.media_type, "url": part.url, "data_length": len(part.data or "")}
 
 
-def _image(block: m.Image, index: int, position: int, place: int) -> Row:
+def _image(block: m.Image, index: int, position: int, location: int) -> Row:
     length = None if block.data is None else len(block.data)
     return (
         index, position, "image",
-        None, None, None, None, None, None, block.url, block.media_type, length, None, None, None, None, place,
+        None, None, None, None, None, None, block.url, block.media_type, length, None, None, None, None, location,
     )  # fmt: skip
 
 
-def _interruption(block: m.InterruptionMark, index: int, position: int, place: int) -> Row:
+def _interruption(block: m.InterruptionMark, index: int, position: int, location: int) -> Row:
     return (
         index, position, "interruption",
-        None, None, None, None, None, None, None, None, None, None, None, None, block.during, place,
+        None, None, None, None, None, None, None, None, None, None, None, None, block.during, location,
     )  # fmt: skip
 
 
-def _compaction(block: m.CompactionMark, index: int, position: int, place: int) -> Row:
+def _compaction(block: m.CompactionMark, index: int, position: int, location: int) -> Row:
     return (
         index, position, "compaction",
-        block.summary, None, None, None, None, None, None, None, None, None, None, None, None, place,
+        block.summary, None, None, None, None, None, None, None, None, None, None, None, None, location,
     )  # fmt: skip
 
 
-def _attachment(block: m.Attachment, index: int, position: int, place: int) -> Row:
+def _attachment(block: m.Attachment, index: int, position: int, location: int) -> Row:
     hooks = to_json_text(block.hooks) if block.hooks else None
     return (
         index, position, "attachment",
-        block.text, None, block.kind, hooks, None, None, block.path, None, None, None, None, None, None, place,
+        block.text, None, block.kind, hooks, None, None, block.path, None, None, None, None, None, None, location,
     )  # fmt: skip
 
 
-def _unknown(block: m.Unknown, index: int, position: int, place: int) -> Row:
+def _unknown(block: m.Unknown, index: int, position: int, location: int) -> Row:
     return (
         index, position, "unknown",
-        None, None, block.kind, bytes(block.raw), None, None, None, None, None, None, None, None, None, place,
+        None, None, block.kind, bytes(block.raw), None, None, None, None, None, None, None, None, None, location,
     )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ class SessionRows:
 
     def __init__(self, tables: Iterable[Table], cost_of: CostOf) -> None:
         self.pending = {table.name: PendingRows(table) for table in tables}
-        self.places = Places()
+        self.locations = SourceLocations()
         self._cost_of = cost_of
         self._wants_calls = bool({"tool_calls", "files_touched"} & self.pending.keys())
 
@@ -154,15 +154,15 @@ class SessionRows:
     def add(self, reading: SessionReading, pieces: Iterable[list[m.Message]]) -> Iterator[None]:
         """Add a session whose messages come in pieces. Yields after each one, so that the caller can take the rows."""
         head = reading.head
-        self.places.start(key_of(head.info), [file.path for file in head.info.files])
+        self.locations.start(key_of(head.info), [file.path for file in head.info.files])
         seen = _Seen(array("i"), {}, [0] * len(m.Usage.__struct_fields__))
         calls = None
         if self._wants_calls:
             rows = {name: pending.rows for name, pending in self.pending.items()}
-            calls = CallRows(self.places, head, AGENTS.get(head.agent), rows)
+            calls = CallRows(self.locations, head, AGENTS.get(head.agent), rows)
         wanted = _event_messages(head)
         for messages in pieces:
-            numbers = self.places.add_messages(message.source for message in messages)
+            numbers = self.locations.add_messages(message.source for message in messages)
             seen.replies.extend([-1 if message.reply is None else message.reply for message in messages])
             for message in messages:
                 if message.index in wanted and message.timestamp is not None:
@@ -182,22 +182,22 @@ class SessionRows:
     def _add_blocks(self, messages: Iterable[m.Message], numbers: Iterable[int]) -> None:
         if (add := self._of("blocks")) is None:
             return
-        for message, place in zip(messages, numbers, strict=True):
+        for message, location in zip(messages, numbers, strict=True):
             index = message.index
             for position, block in enumerate(message.blocks):
-                add(_BLOCK_ROWS[type(block)](block, index, position, place))
+                add(_BLOCK_ROWS[type(block)](block, index, position, location))
 
     def _add_usage(self, messages: Iterable[m.Message], numbers: Iterable[int], used: list[int]) -> None:
         if (add := self._of("usage")) is None:
             return
         found = []
-        for message, place in zip(messages, numbers, strict=True):
+        for message, location in zip(messages, numbers, strict=True):
             usage = message.usage
             if usage is not None and not message.inherited:
                 values = _USAGE(usage)
                 found.append(values)
                 cost = self._cost_of(message.model, message.timestamp, usage)
-                add((message.index, message.timestamp, message.model, *values, cost, place))
+                add((message.index, message.timestamp, message.model, *values, cost, location))
         for field, counts in enumerate(zip(*found, strict=True)):
             used[field] += sum(filter(None, counts))
 
@@ -205,21 +205,21 @@ class SessionRows:
         """Add the rows that are only known after the last message."""
         head = reading.head
         info = head.info
-        place = self.places.of_message(None)
+        location = self.locations.of_message(None)
         if (add := self._of("sessions")) is not None:
-            add((*_session_values(info), len(seen.replies), info.files[0].path if info.files else None, place))
+            add((*_session_values(info), len(seen.replies), info.files[0].path if info.files else None, location))
         if (add := self._of("usage")) is not None and (row := self._remainder(info, seen.used)) is not None:
-            add((*row, place))
+            add((*row, location))
         if (add := self._of("lineage")) is not None:
             for edge in edges_of(head):
-                add((*_EDGE(edge), place))
+                add((*_EDGE(edge), location))
         self._add_events(head, seen.times)
         if (pending := self.pending.get("contexts")) is not None:
             tree = reading.contexts.tree
             intervals = list(find_intervals(reading.contexts, tree, _requests(tree, seen.replies)))
             if intervals:
                 messages, *others = zip(*intervals, strict=True)
-                pending.extend((messages, *others, self.places.of_messages(messages)))
+                pending.extend((messages, *others, self.locations.of_messages(messages)))
 
     def _remainder(self, info: m.SessionInfo, used: list[int]) -> Row | None:
         """Return a usage row for the tokens of a session that belong to none of its messages, if there are any."""
@@ -240,18 +240,18 @@ class SessionRows:
             for index, event in enumerate((*own, *kind.inherited(head))):
                 at = kind.index_of(event)
                 source = getattr(event, "source", None)
-                place = self.places.of_message(at) if source is None else self.places.of_line(source)
+                location = self.locations.of_message(at) if source is None else self.locations.of_line(source)
                 is_inherited = (index >= len(own),) if kind.recorded.group_name else ()
                 if add is not None:
-                    add((index, *_event_values(kind, event), *is_inherited, place))
+                    add((index, *_event_values(kind, event), *is_inherited, location))
                 if add_any is not None and index < len(own):
                     time = getattr(event, "timestamp", None) or times.get(-1 if at is None else at)
-                    add_any((kind.name, index, at, time, to_json_text(event), place))
+                    add_any((kind.name, index, at, time, to_json_text(event), location))
 
-    def add_problem(self, place: int, reason: str, detail: str) -> None:
+    def add_problem(self, location: int, reason: str, detail: str) -> None:
         """Add a problem: data that is missing from the tables, or was changed to fit."""
         if (add := self._of(EVENT_TABLES["problem"])) is not None:
-            add((None, reason, detail, None, None, place))
+            add((None, reason, detail, None, None, location))
 
 
 def key_of(info: m.SessionInfo) -> Key:

@@ -33,7 +33,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-class Origin(Protocol):
+class TableSource(Protocol):
     """A source of sessions."""
 
     def readings(self) -> Iterator[SessionReading | Unreadable]:
@@ -126,36 +126,36 @@ class Stored:
                 yield reading_of(session if self._redactor is None else self._redactor.session(session))
 
 
-def find_origins(places: Iterable[str | Path | Store | Session]) -> list[Origin]:
+def find_sources(sources: Iterable[str | Path | Store | Session]) -> list[TableSource]:
     """Return sources for home directories, folders, files, stores and sessions; by default, the user's home."""
-    found: list[Origin] = []
+    found: list[TableSource] = []
     on_disk: list[Path] = []
-    for place in places:
-        if isinstance(place, Session):
-            found.append(InMemory([place]))
-        elif isinstance(place, Store):
-            found.append(Stored(place))
-        elif is_store(place):
-            found.append(Stored(open_store(str(place), read_only=True)))
+    for source in sources:
+        if isinstance(source, Session):
+            found.append(InMemory([source]))
+        elif isinstance(source, Store):
+            found.append(Stored(source))
+        elif is_store(source):
+            found.append(Stored(open_store(str(source), read_only=True)))
         else:
-            on_disk.append(expanded(place))
+            on_disk.append(expanded(source))
     if on_disk or not found:
         found.insert(0, OnDisk(Library(*on_disk)))
     return found
 
 
-def is_store(place: str | Path) -> bool:
+def is_store(location: str | Path) -> bool:
     """Return whether this is a store of unspool: a PostgreSQL URL, or an SQLite database that no agent has written."""
-    if str(place).startswith(_STORE_SCHEMES):
+    if str(location).startswith(_STORE_SCHEMES):
         return True
-    path = expanded(place)
+    path = expanded(location)
     if not path.is_file():
         return False
     with path.open("rb") as file:
         if file.read(len(_SQLITE)) != _SQLITE:
             return False
     try:
-        Library.of_nothing().refs_of(path)
+        Library.empty().refs_of(path)
     except NotFoundError:
         return True
     return False

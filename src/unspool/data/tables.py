@@ -14,10 +14,10 @@ from ..library import SessionReading
 from ..store import Store
 from .batches import Report, make_batch
 from .extra import load_package
-from .places import Key
 from .rows import SessionRows, key_of
 from .schema import TABLES, Column, Table, arrow_schema, find_table
-from .sources import InMemory, Origin, Unreadable, find_origins
+from .source_locations import Key
+from .sources import InMemory, TableSource, Unreadable, find_sources
 from .usage_cost import make_cost_of
 
 if TYPE_CHECKING:
@@ -89,25 +89,25 @@ class Batcher:
 
     def add_unreadable(self, session: Unreadable, reason: str = "unreadable") -> None:
         """Add a problem for a session that is not in the tables."""
-        place = self._rows.places.of_file((session.agent, session.session, None), session.file)
-        self._rows.add_problem(place, reason, session.reason)
+        location = self._rows.locations.of_file((session.agent, session.session, None), session.file)
+        self._rows.add_problem(location, reason, session.reason)
 
     def flush(self) -> Iterator[TableBatch]:
         """Yield all pending rows as batches."""
         self._weight = 0
-        places = self._rows.places.to_table()
+        locations = self._rows.locations.to_table()
         # `problems` comes last, because a value that has to be replaced in another table adds a row to it.
         for name in sorted(self._tables, key=lambda name: name == "problems"):
             pending = self._rows.pending[name]
             if len(pending):
                 table = self._tables[name]
-                yield TableBatch(name, make_batch(table, pending.take(), places, self._report(table)))
+                yield TableBatch(name, make_batch(table, pending.take(), locations, self._report(table)))
         if not any(map(len, self._rows.pending.values())):
-            self._rows.places.clear()
+            self._rows.locations.clear()
 
     def _report(self, table: Table) -> Report:
-        def report(place: int, column: Column, what: str) -> None:
-            self._rows.add_problem(place, "table-value", f"{table.name}.{column.name}: {what}")
+        def report(location: int, column: Column, what: str) -> None:
+            self._rows.add_problem(location, "table-value", f"{table.name}.{column.name}: {what}")
 
         return report
 
@@ -115,10 +115,10 @@ class Batcher:
 class Tables:
     """The tables of a set of sessions. Every method reads the sessions again, as a stream."""
 
-    def __init__(self, origins: Iterable[Origin], *, wanted: Callable[[Key], bool] | None = None) -> None:
+    def __init__(self, sources: Iterable[TableSource], *, wanted: Callable[[Key], bool] | None = None) -> None:
         """`wanted` selects sessions by agent, session and day; by default, all sessions are included."""
         load_package("pyarrow")
-        self._origins = list(origins)
+        self._sources = list(sources)
         self._wanted = wanted
 
     @property
@@ -138,8 +138,8 @@ class Tables:
         """Yield the batches, and None after a session that has no rows."""
         batcher = Batcher(names)
         seen: set[tuple[str, str]] = set()
-        for origin in self._origins:
-            for item in origin.readings():
+        for source in self._sources:
+            for item in source.readings():
                 if isinstance(item, Unreadable):
                     batcher.add_unreadable(item)
                     yield None
@@ -199,7 +199,7 @@ class Tables:
         return connection
 
 
-def tables(*places: str | Path | Store | Session) -> Tables:
+def tables(*sources: str | Path | Store | Session) -> Tables:
     """Return the tables of the sessions in your home directory, or in these homes, folders, files and stores.
 
     Needs the extra `unspool[data]`.
@@ -209,7 +209,7 @@ def tables(*places: str | Path | Store | Session) -> Tables:
     >>> tables.to_arrow("tool_calls").num_rows > 10
     True
     """
-    return Tables(find_origins(places))
+    return Tables(find_sources(sources))
 
 
 def session_tables(session: Session) -> dict[str, pa.Table]:

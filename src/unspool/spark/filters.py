@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from ..agents import SessionRef
-from ..data.places import Key
+from ..data.source_locations import Key
 
 _COLUMNS = ("agent", "session", "day")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

@@ -20,13 +20,13 @@ Origin = tuple[str, str, date | None, str | None]
 _UNKNOWN = -1
 
 
-class PlaceTable:
-    """The places of the rows in a batch, indexed by their numbers."""
+class LocationTable:
+    """The locations of the rows in a batch, indexed by their numbers."""
 
     def __init__(self, origins: Sequence[Origin], columns: Sequence[Sequence[int | None]]) -> None:
         self.origins = origins
         self.columns = columns
-        """Four columns, with a value for each place: index in `origins`, line, offset and length."""
+        """Four columns, with a value for each location: index in `origins`, line, offset and length."""
 
         self._arrays: dict[int, pa.Array] = {}
 
@@ -38,8 +38,8 @@ class PlaceTable:
         return self._arrays[position]
 
 
-class Places:
-    """Assigns numbers to places, so that a row has one number instead of seven values that many rows have in common.
+class SourceLocations:
+    """Assigns numbers to locations, so that a row has one number instead of seven values that many rows have in common.
 
     Numbers are valid until `clear`, after which the session that is being read gets new ones.
     """
@@ -47,13 +47,13 @@ class Places:
     def __init__(self) -> None:
         self._origins: list[Origin] = []
         self._columns: tuple[list[int | None], ...] = ([], [], [], [])
-        """The columns of the `PlaceTable`."""
+        """The columns of the `LocationTable`."""
         self._key: Key = "", "", None
         self._paths: Sequence[str] = ()
         self._sources: list[m.Source] = []
         """The sources of the messages of the current session."""
         self._numbers = array("q")
-        """The places of the same messages, or `_UNKNOWN` after `clear`."""
+        """The locations of the same messages, or `_UNKNOWN` after `clear`."""
         self._files: dict[int, int] = {}
         """The index in `_origins` of each file of the current session."""
         self._no_file = _UNKNOWN
@@ -92,7 +92,7 @@ class Places:
         lengths += [source.length for source in sources]
 
     def of_message(self, index: int | None) -> int:
-        """Return the place of a message; without a valid index, that of the session."""
+        """Return the location of a message; without a valid index, that of the session."""
         if index is None or not 0 <= index < len(self._sources):
             return self._add_file(self._no_file)
         if self._numbers[index] == _UNKNOWN:
@@ -100,17 +100,17 @@ class Places:
         return self._numbers[index]
 
     def of_messages(self, indices: Iterable[int]) -> list[int]:
-        """Return the places of messages."""
+        """Return the locations of messages."""
         numbers = self._numbers
         return [numbers[index] if numbers[index] != _UNKNOWN else self.of_message(index) for index in indices]
 
     def of_line(self, source: m.Source) -> int:
-        """Add a line of the session, and return its place."""
+        """Add a line of the session, and return its location."""
         self._add([source])
         return len(self._columns[0]) - 1
 
     def of_file(self, key: Key, path: str | None) -> int:
-        """Add a file of any session, and return its place."""
+        """Add a file of any session, and return its location."""
         return self._add_file(self._add_origin(key, path))
 
     def _add_file(self, origin: int) -> int:
@@ -127,6 +127,6 @@ class Places:
             column.clear()
         self._start_numbers()
 
-    def to_table(self) -> PlaceTable:
-        """Return all places."""
-        return PlaceTable(self._origins, self._columns)
+    def to_table(self) -> LocationTable:
+        """Return all locations."""
+        return LocationTable(self._origins, self._columns)

@@ -214,7 +214,7 @@ def test_threads_may_expire_the_same_library(tmp_path: Path, monkeypatch: pytest
             self.clear()
             return found
 
-    unused = unspool.api._CachedLibrary(Library.of_nothing(None), float("-inf"), float("-inf"))
+    unused = unspool.api._CachedLibrary(Library.empty(None), float("-inf"), float("-inf"))
     monkeypatch.setattr(unspool.api, "_cached", Shared({(tmp_path / "old", None): unused}))
     log = CodexLog()
     log.turn("one", "1")

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .store import Store
 
 
-StorePlace = str | Path | Literal[True]
+StoreLocation = str | Path | Literal[True]
 """A store: the path of its file, the URL of a database, or True for your default store."""
 
 
-def sessions(*homes: str | Path, store: StorePlace | None = None) -> Iterator[SessionRef]:
+def sessions(*homes: str | Path, store: StoreLocation | None = None) -> Iterator[SessionRef]:
     """Find all sessions in your home directory, or in the given locations. Only the first lines of each file are read.
 
     A location is a home directory that contains the agents' directories, an agent's directory, any other directory, or
@@ -47,7 +47,7 @@ def load(
     tip: TipRule = "agent",
     *,
     home: str | Path | None = None,
-    store: StorePlace | None = None,
+    store: StoreLocation | None = None,
     evidence: Evidence | None = None,
 ) -> Session:
     """Read a whole session: one that `sessions` found, a file, or an id (or the start of one) in your home directory.
@@ -94,13 +94,13 @@ def samples() -> Path:
     return Path(__file__).parent / "samples"
 
 
-def _with_stored(library: Library, store: StorePlace) -> Iterator[SessionRef]:
+def _with_stored(library: Library, store: StoreLocation) -> Iterator[SessionRef]:
     with _open(store) as opened:
         yield from Catalog(library, lambda: opened).refs()
 
 
 @contextmanager
-def _open(location: StorePlace) -> Iterator[Store]:
+def _open(location: StoreLocation) -> Iterator[Store]:
     # Imported late: most programs only read files, and start faster without the store.
     from .store import open_store
 
@@ -156,6 +156,6 @@ def _library_at(folder: Path, evidence: Evidence | None) -> Library:
     key = folder, evidence
     found = _cached.get(key)
     if found is None:
-        found = _CachedLibrary(Library.of_nothing(evidence), now, now)
+        found = _CachedLibrary(Library.empty(evidence), now, now)
     _cached[key] = found._replace(used_at=now)
     return found.library

@@ -146,9 +146,9 @@ class Catalog:
         _, row = self._stored(ref)
         return row.gone_at or datetime.now(UTC)
 
-    def inside(self, ref: SessionRef) -> list[SessionRef]:
+    def inline_subagents(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that are recorded in the log of a session. In a store, each is a session of its own."""
-        return [] if ref.gone else self.library.inside(ref)
+        return [] if ref.gone else self.library.inline_subagents(ref)
 
     def peek(self, ref: SessionRef) -> Peek:
         """Return the details that a list shows about a session."""

@@ -20,7 +20,7 @@ from .core.errors import NotFoundError, UnspoolError
 from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
 from .core.sinks import DropMessages, KeepMessages, MessageSink
-from .core.stream import StreamLine, lines_around
+from .core.stream import StreamLine, stream_lines
 from .core.views import Branches, OrphanMode, View
 from .io.listing import identity_of, open_file, unlisted_in, walk_files, why_no_file
 
@@ -60,7 +60,7 @@ class Library:
             self._add_location(expanded(location))
 
     @classmethod
-    def of_nothing(cls, evidence: Evidence | None = None) -> Library:
+    def empty(cls, evidence: Evidence | None = None) -> Library:
         """A library that lists no sessions but can read any."""
         library = cls.__new__(cls)
         library._evidence = evidence or no_evidence
@@ -174,7 +174,7 @@ class Library:
                 # The other folders can still be read.
                 _warn(root, error)
 
-    def inside(self, ref: SessionRef) -> list[SessionRef]:
+    def inline_subagents(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that are recorded in the log of a session; finding them requires reading it."""
         if ref.is_inside or not self._source(ref).has_inline_subagents(ref):
             return []
@@ -213,7 +213,7 @@ class Library:
             view = View(assembler.header([]), assembler.branch, branches, orphans)
             assembler.builder.forget()
             shown = (view.message(message) for message in self._replay(_of_file(ref), assembler))
-            yield from lines_around(view.head(), (message for message in shown if message is not None))
+            yield from stream_lines(view.head(), (message for message in shown if message is not None))
 
     def read_all(self, ref: SessionRef, *, in_pieces: bool = False) -> Iterator[SessionReading]:
         """Read a session and the sub-agents in the same log; `in_pieces` in constant memory, as `stream` does."""
@@ -281,7 +281,7 @@ class Library:
         if "/" in name and not matching(name, refs, _id_of):
             # A sub-agent that is part of its parent's file is not listed: it is found by reading that file.
             parents = matching(name.split("/")[0], refs, _id_of)
-            candidates = [inner for parent in parents for inner in self.inside(parent)]
+            candidates = [inner for parent in parents for inner in self.inline_subagents(parent)]
         found = resolve_name(name, candidates, _id_of, lambda: len(refs))
         if len(found) > 1:
             # Copies of a session share its id; only their paths differ.

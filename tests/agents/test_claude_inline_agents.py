@@ -49,7 +49,7 @@ def test_the_messages_come_from_the_session(tmp_path: Path) -> None:
     assert b"kept" in bytes(agent.messages[3].blocks[0].raw)  # type: ignore[union-attr]
     assert texts(main)[-1] == "three files"
     assert main.problems == agent.problems == []
-    assert [inner.id for inner in library.inside(ref)] == [agent.id]
+    assert [inner.id for inner in library.inline_subagents(ref)] == [agent.id]
     assert library.load(library.find(agent.id)).to_dict() == agent.to_dict()
 
 

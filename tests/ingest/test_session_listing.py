@@ -17,7 +17,7 @@ import unspool
 from unspool.agents import AGENTS, SessionRef, SessionSource
 from unspool.ingest import session_listing
 from unspool.ingest.session_listing import list_elsewhere
-from unspool.io.faults import collect_faults, note_fault
+from unspool.io.faults import collect_faults, report_fault
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other processes help only there")
 
@@ -30,7 +30,7 @@ def _source(monkeypatch: pytest.MonkeyPatch, there: str, here: str) -> tuple[Ses
         "list": lambda: None,
         "die": lambda: os._exit(1),
         "fail": lambda: refs[len(refs)],
-        "note": lambda: note_fault(PermissionError(13, "closed"), Path("/closed")),
+        "note": lambda: report_fault(PermissionError(13, "closed"), Path("/closed")),
     }
 
     def listed() -> Iterator[SessionRef]:

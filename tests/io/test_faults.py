@@ -6,7 +6,7 @@ import gc
 from pathlib import Path
 from weakref import ref
 
-from unspool.io.faults import collect_faults, note_fault
+from unspool.io.faults import collect_faults, report_fault
 
 
 class _Large:
@@ -22,7 +22,7 @@ def test_an_error_keeps_nothing_else(tmp_path: Path) -> None:
             try:
                 (tmp_path / "gone").read_bytes()
             except OSError as error:
-                note_fault(error)
+                report_fault(error)
         assert list(faults.gone) == [tmp_path / "gone"]
         return ref(large)
 

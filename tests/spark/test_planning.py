@@ -230,10 +230,10 @@ def test_a_subagent_in_the_log_of_its_session_is_found(tmp_path: Path) -> None:
     home = next(
         recording.home
         for recording in recordings("claude", "1.0.*")
-        if any(Library(recording.home).inside(ref) for ref in Library(recording.home).refs())
+        if any(Library(recording.home).inline_subagents(ref) for ref in Library(recording.home).refs())
     )
     library = Library(home)
-    inner = next(inner for ref in library.refs() for inner in library.inside(ref))
+    inner = next(inner for ref in library.refs() for inner in library.inline_subagents(ref))
     filters = key_filters(EqualTo(("session",), inner.id))
     assert read(plan(home, filters=filters), "sessions", filters).total() == 1
 

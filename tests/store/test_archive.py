@@ -30,7 +30,7 @@ def test_only_files_in_the_folder_of_a_session_are_beside_it(store: Store) -> No
         store.files.set_for_session(other, [agent])
         _add(store, f"{FOLDER}/one/b.txt", f"{FOLDER}/one/Ä.txt", f"{FOLDER}\\\\one\\\\x.txt", f"{FOLDER}/one0/c.txt")
         _add(store, f"{FOLDER}/one-more/d.txt", f"{FOLDER}/one", f"{FOLDER}/two/e.txt", f"{FOLDER}/one\\f.txt")
-    found = [file.path.removeprefix(FOLDER) for file in store.files.beside_session(session)]
+    found = [file.path.removeprefix(FOLDER) for file in store.files.in_session_folder(session)]
     assert found == ["/one/b.txt", "/one/Ä.txt", "/one\\f.txt"]
 
 
@@ -43,7 +43,7 @@ def test_files_beside_a_session_are_found_by_the_index(tmp_path: Path) -> None:
         store.files.set_for_session(session, _add(store, f"{FOLDER}/one.jsonl"))
     statements: list[str] = []
     store.database._connection.set_trace_callback(statements.append)
-    store.files.beside_session(session)
+    store.files.in_session_folder(session)
     store.database._connection.set_trace_callback(None)
     plans = [store.database.rows(f"EXPLAIN QUERY PLAN {sql}") for sql in statements if "replaced_at" in sql]
     assert len(plans) == 2

@@ -375,7 +375,7 @@ def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> 
         inner = store.sessions.create("claude", f"{row.name}/inner", row.ref)
         store.files.set_for_session(inner, [file.id for file in store.files.of_session(row.id)])
         store.sessions.delete(inner)
-    assert len(store.files.beside_session(row.id)) == 1, "a sub-agent in the same log does not take it away"
+    assert len(store.files.in_session_folder(row.id)) == 1, "a sub-agent in the same log does not take it away"
     with store.transaction():
         store.sessions.delete(row.id)
     assert [path for path in store.files.all() if row.name in path] == []

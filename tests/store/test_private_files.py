@@ -10,7 +10,7 @@ import pytest
 from unspool.cli.commands.serve import _warn_of_open_folder
 from unspool.store import open_store
 from unspool.store.locate import data_folder
-from unspool.store.private_files import close_database, open_private
+from unspool.store.private_files import open_private, restrict_database
 from unspool.store.run_log import RunLog
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
@@ -50,7 +50,7 @@ def test_a_database_that_is_read_only_stays_so(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     path.write_bytes(b"")
     path.chmod(0o444)
-    close_database(path)
+    restrict_database(path)
     assert path.stat().st_mode & 0o777 == 0o400
 
 

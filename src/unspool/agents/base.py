@@ -317,7 +317,7 @@ class Agent:
         """Everything in the agent's folder that is archived: sessions, and the data that is needed to read them.
 
         An agent that keeps its sessions in a database yields one source per session. Raises OSError if the folder
-        cannot be read. A folder inside it that cannot be listed is passed to `note_fault`.
+        cannot be read. A folder inside it that cannot be listed is passed to `report_fault`.
         """
         for subpath in self.info.paths:
             path = root / subpath

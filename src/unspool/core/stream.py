@@ -76,10 +76,10 @@ else:
 
 def iter_stream(session: Session) -> Iterator[StreamLine]:
     """Yield the stream lines of a record."""
-    return lines_around(session, session.messages)
+    return stream_lines(session, session.messages)
 
 
-def lines_around(head: Session, messages: Iterable[m.Message]) -> Iterator[StreamLine]:
+def stream_lines(head: Session, messages: Iterable[m.Message]) -> Iterator[StreamLine]:
     """Yield the stream lines of a record whose messages are passed separately, one at a time."""
     events = sorted(((_LAST if index is None else index, line) for index, line in event_lines(head)), key=itemgetter(0))
     position = count = 0

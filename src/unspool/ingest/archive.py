@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from ..core import model as m
 from ..core.errors import DamagedError, UnspoolError
-from ..io.faults import note_fault
+from ..io.faults import report_fault
 from ..io.sources import ByteStream
 from ..store import Store
 from ..store.archive import ArchivedFile
@@ -133,7 +133,7 @@ def _opened(stat: LogStat) -> Iterator[ByteStream]:
         with stat.source.open() as file:
             yield file
     except OSError as error:
-        note_fault(error, stat.path)
+        report_fault(error, stat.path)
         raise
 
 
@@ -209,5 +209,5 @@ class ArchivedOriginals:
             return [] if any(stat_log(self._agent, Path(file.path)) for file in files) else files
         except OSError as error:
             # Whether the file still exists is unknown.
-            note_fault(error)
+            report_fault(error)
             return []

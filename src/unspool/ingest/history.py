@@ -122,7 +122,7 @@ class History:
     def beside(self, number: int) -> list[FileState]:
         """Return other files in the session's own folder, such as saved outputs, as of the time of a version."""
         found = []
-        for file in self._store.files.beside_session(self._session.id):
+        for file in self._store.files.in_session_folder(self._session.id):
             steps = [step for step in self._steps(file.id) if step.since <= self._times[number - 1]]
             found += [step.state for step in steps[-1:]]
         return found

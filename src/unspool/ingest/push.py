@@ -38,7 +38,7 @@ def copy_session(source: Store, target: Store, row: SessionRow) -> None:
     """Copy a session with the bytes of its files, replacing a session of the same name."""
     copy = target.sessions.create(row.agent, row.name, row.ref)
     files = [copy_file(source, target, file.id) for file in source.files.of_session(row.id)]
-    for file in source.files.beside_session(row.id):
+    for file in source.files.in_session_folder(row.id):
         copy_file(source, target, file.id)
     copy_content(source, target, row.id, copy)
     tools: dict[str, str] = {}

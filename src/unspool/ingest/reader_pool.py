@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
-from ..io.faults import collect_faults, note_fault
+from ..io.faults import collect_faults, report_fault
 from ..io.files import forget_unchanged
 from .archive import PackedLog, pack_log
 from .helper_process import end_with, uninterrupted
@@ -368,7 +368,7 @@ def _read(home: SessionSource, agent: str, task: Task, parts: PartWriter) -> tup
         except PartFileError:
             raise
         except OSError as error:
-            note_fault(error, task.ref.path)
+            report_fault(error, task.ref.path)
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"
     is_gone = not faults.gone.keys().isdisjoint({task.ref.path, *task.ref.more})

@@ -33,7 +33,7 @@ def restore_session(store: Store, session: SessionRow, target: Path, version: in
         history = History(store, session)
         files = [*history.states(version), *history.beside(version)]
     else:
-        archived = (*store.files.of_session(session.id), *store.files.beside_session(session.id))
+        archived = (*store.files.of_session(session.id), *store.files.in_session_folder(session.id))
         files = [FileState(file.id, file.agent, file.path, store.files.get(file.id).kept) for file in archived]
     written = []
     for file in files:

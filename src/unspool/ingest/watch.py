@@ -157,7 +157,7 @@ class Watcher:
 
     def _look_for_homes(self) -> None:
         locations = self._existing_locations()
-        library = Library(*locations) if self._can_sync(locations) else Library.of_nothing()
+        library = Library(*locations) if self._can_sync(locations) else Library.empty()
         found = [(agent, root) for agent, root in library.homes() if root.is_dir()]
         # A folder that was replaced by a new one has to be watched again.
         self._inodes = {root: root.stat().st_ino for _, root in found}

@@ -54,7 +54,7 @@ class _Lines:
         return self._number
 
 
-def take_apart(data: bytes, key: str) -> Document:
+def split_document(data: bytes, key: str) -> Document:
     """Split a document into the objects of its list `key` and the rest."""
     opening = re.search(rb'^  "' + key.encode() + rb'": \[', data, re.MULTILINE)
     if opening is None:

@@ -39,10 +39,10 @@ class Faults:
     def pass_on(self) -> None:
         """Report all of them to the enclosing block."""
         for path, error in (*self.errors.items(), *self.gone.items()):
-            note_fault(error, path)
+            report_fault(error, path)
 
 
-def note_fault(error: OSError, path: Path | str | None = None) -> None:
+def report_fault(error: OSError, path: Path | str | None = None) -> None:
     """Report an error to the innermost `collect_faults`, if any. `path` is needed if the error has no file name."""
     faults = _faults.get()
     where = path if path is not None else error.filename

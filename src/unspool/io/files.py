@@ -14,7 +14,7 @@ import zstandard
 
 from ..core import model as m
 from .decode import Batch, Damage, Location, RecordDecoder
-from .faults import collect_faults, note_fault
+from .faults import collect_faults, report_fault
 from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
 from .listing import open_file
 from .sources import COMPRESSED, LineFile, LogSource
@@ -114,7 +114,7 @@ def read_batches(
                 yield batch
     except (OSError, zstandard.ZstdError) as error:
         if isinstance(error, OSError):
-            note_fault(error, source.path)
+            report_fault(error, source.path)
         yield _broken(log, error)
 
 
@@ -127,7 +127,7 @@ def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
                 if lines := splitter.cut(chunk):
                     yield lines
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return
     if last := splitter.rest():
         yield last
@@ -150,7 +150,7 @@ def read_start(path: Path, size: int) -> Block | None:
     except zstandard.ZstdError:
         return None
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return None
     end = data.rfind(b"\n") + 1
     return block_of(data[:end] or data) if data else None
@@ -172,7 +172,7 @@ def iter_pieces(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[li
     except zstandard.ZstdError:
         return
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
 
 
 def read_end(path: Path, size: int) -> Block | None:
@@ -183,7 +183,7 @@ def read_end(path: Path, size: int) -> Block | None:
             file.seek(max(0, length - size))
             data = file.read(size)
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return None
     start = data.find(b"\n") + 1 if length > size else 0
     return block_of(data[start:]) if data[start:] else None
@@ -206,7 +206,7 @@ def read_whole(path: Path) -> bytes | None:
         with open_file(path) as file:
             return file.read() if os.fstat(file.fileno()).st_size <= _LARGEST else None
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return None
 
 
@@ -216,7 +216,7 @@ def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
         with open_file(path) as file:
             return file.read(size), os.fstat(file.fileno()).st_size
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return None
 
 
@@ -230,7 +230,7 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
         try:
             facts = path.stat()
         except OSError as error:
-            note_fault(error, path)
+            report_fault(error, path)
             return read(path)
         # The numbers themselves would need more memory than most of what is cached.
         stamp = hash((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
@@ -266,7 +266,7 @@ def is_closed(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return True
 
 
@@ -275,7 +275,7 @@ def size_of(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return 0
 
 

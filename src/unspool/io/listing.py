@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
-from .faults import NotRegularError, note_fault
+from .faults import NotRegularError, report_fault
 
 _NOT_REGULAR = "not a regular file"
 NotListed = Callable[[Path, str], None]
@@ -161,18 +161,18 @@ def identity_of(path: str) -> tuple[int, int] | None:
     try:
         facts = os.stat(path)
     except OSError as error:
-        note_fault(error, path)
+        report_fault(error, path)
         return None
     return facts.st_dev, facts.st_ino
 
 
-def unlisted_in(place: Path) -> list[tuple[Path, str]]:
+def unlisted_in(start: Path) -> list[tuple[Path, str]]:
     """Return what `walk_files` leaves out at or below a path, with the reason."""
     found: list[tuple[Path, str]] = []
-    if place.is_dir():
-        deque(walk_files(place, lambda path, why: found.append((path, why))), maxlen=0)
-    elif place.exists() and not place.is_file():
-        found.append((place, _NOT_REGULAR))
+    if start.is_dir():
+        deque(walk_files(start, lambda path, why: found.append((path, why))), maxlen=0)
+    elif start.exists() and not start.is_file():
+        found.append((start, _NOT_REGULAR))
     return found
 
 
@@ -181,7 +181,7 @@ def _entries(folder: str, not_listed: NotListed | None = None) -> list[os.DirEnt
         with os.scandir(folder) as entries:
             return sorted(entries, key=attrgetter("name"))
     except OSError as error:
-        note_fault(error, folder)
+        report_fault(error, folder)
         if not_listed is not None and not isinstance(error, FileNotFoundError):
             not_listed(Path(folder), error.strerror or str(error))
         return []
@@ -200,5 +200,5 @@ def _kind(entry: os.DirEntry[str]) -> str:
             return "link" if entry.is_symlink() else "folder"
         return "" if entry.is_symlink() else _NOT_REGULAR
     except OSError as error:
-        note_fault(error, entry.path)
+        report_fault(error, entry.path)
         return error.strerror or str(error)

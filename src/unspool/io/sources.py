@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from .faults import GONE, note_fault
+from .faults import GONE, report_fault
 from .listing import fetch_file, open_file
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class LineFile:
         try:
             stamp = self.stamp()
         except OSError as error:
-            note_fault(error, self.path)
+            report_fault(error, self.path)
             return 0
         return stamp.changed if stamp is not None else 0
 

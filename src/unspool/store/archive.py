@@ -154,7 +154,7 @@ class FileArchive:
         """The sessions that were read from a file."""
         return [int(id) for (id,) in self._database.rows("SELECT session FROM session_file WHERE file = ?", file)]
 
-    def beside_session(self, session: int) -> list[ArchivedFile]:
+    def in_session_folder(self, session: int) -> list[ArchivedFile]:
         """Files that belong to no session, in the folder named like the log of this one, such as saved outputs."""
         path = f"file.path{self._database.bytewise}"
         # A range of paths can use an index, so that not all files of the machine are read.
@@ -175,7 +175,7 @@ class FileArchive:
         own = [file.id for file in self.of_session(session) if not self._is_needed(file.id, session)]
         if own:
             # While another session needs the log, it needs the folder of the log as well.
-            own += [file.id for file in self.beside_session(session)]
+            own += [file.id for file in self.in_session_folder(session)]
         return [row.id for file in dict.fromkeys(own) for row in self.versions(file)]
 
     def _is_needed(self, file: int, session: int) -> bool:

@@ -46,7 +46,7 @@ def unpack(data: bytes) -> bytes:
 
 
 def _unpacked(unpack: Callable[[memoryview], bytes], data: bytes) -> bytes:
-    frame = opened(data)
+    frame = checked_frame(data)
     try:
         return unpack(frame)
     except (zstandard.ZstdError, MemoryError) as error:
@@ -64,7 +64,7 @@ def is_sealed(data: bytes) -> bool:
     return data[:1] == _SEALED
 
 
-def opened(data: bytes) -> memoryview:
+def checked_frame(data: bytes) -> memoryview:
     """The frame in packed data. Raises DamagedError if it was changed; an unsealed frame cannot be checked."""
     view = memoryview(data)
     if is_sealed(data):

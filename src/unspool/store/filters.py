@@ -83,7 +83,7 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
             return None
         return Condition(f"{column} IN (SELECT session.id FROM session WHERE {condition.sql})", condition.values)
 
-    def happened(self, column: str) -> Condition:
+    def in_time_range(self, column: str) -> Condition:
         """The time range of the filter as SQL over a column with a time in seconds."""
         since, until = _seconds(self.active_since), _seconds(self.started_before)
         return all_of([_maybe(f"{column} >= ?", since), _maybe(f"{column} < ?", until)])

@@ -15,7 +15,7 @@ import msgspec
 from ..core.errors import DamagedError
 from .blocks import BLOCK, Block, Blocks
 from .chunks import Chunks
-from .compression import is_sealed, opened, pack, unpack
+from .compression import checked_frame, is_sealed, pack, unpack
 from .messages import decode_block, decode_head, decode_patches
 from .rows import SessionRow
 from .store import Store
@@ -213,7 +213,7 @@ class StoreIntegrity:
         """Return what is wrong with packed data, if anything. Intact data without a checksum will get one."""
         try:
             if is_sealed(data):
-                opened(data)
+                checked_frame(data)
             else:
                 decode(data)
         except (DamagedError, msgspec.DecodeError) as error:
@@ -230,7 +230,7 @@ class StoreIntegrity:
     def _check_based(data: bytes, read: Callable[[], bytes]) -> str | None:
         """Return what is wrong with data that was packed against a base, or with the base, if anything."""
         try:
-            opened(data)
+            checked_frame(data)
             read()
         except DamagedError as error:
             return str(error)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import NotFoundError, NotWritableError, UnspoolError
-from .private_files import close_database, make_private_folder, replace_private, sync_folder
+from .private_files import make_private_folder, replace_private, restrict_database, sync_folder
 
 if TYPE_CHECKING:
     from .store import Store
@@ -140,7 +140,7 @@ def open_store(
     if not read_only:
         _make_folder(path.parent)
     if not location:
-        close_database(path)
+        restrict_database(path)
     machine = machine_identity(folder, path, read_only=read_only)
     return Store(SqliteDatabase(path, machine=machine, read_only=read_only))
 

@@ -31,7 +31,7 @@ def create_private(path: Path) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
-def close_database(path: Path) -> None:
+def restrict_database(path: Path) -> None:
     """Revoke the permissions of other users for a database: earlier versions let them read it."""
     for each in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
         with suppress(OSError):

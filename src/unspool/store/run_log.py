@@ -20,7 +20,7 @@ import msgspec
 from ..core.decisions import RecordedDecision, TurnEnd
 from ..core.errors import UnspoolError
 from . import decision_chain, decision_log
-from .private_files import close_database, create_private
+from .private_files import create_private, restrict_database
 
 LIVE_TEXT_FOLDER = "live"
 _TABLES = """
@@ -80,7 +80,7 @@ class RunLog:
             address = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
             if not read_only:
                 create_private(path)
-                close_database(path)
+                restrict_database(path)
             self._database = sqlite3.connect(
                 address, uri=read_only, isolation_level=None, timeout=60, check_same_thread=False
             )

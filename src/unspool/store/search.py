@@ -87,7 +87,7 @@ class Match(NamedTuple):
         """The rank of the text: higher is better."""
         return rank(self.field, self.at)
 
-    def before(self) -> tuple[int, str, int, int, int]:
+    def sort_key(self) -> tuple[int, str, int, int, int]:
         """The key that sorts the best match first. Nothing in it depends on the order in which texts were stored."""
         return -self.rank, self.name, -self.message, self.field, self.session
 
@@ -137,7 +137,7 @@ class _Ranking:
     def sessions(self) -> list[_Ranked]:
         """The sessions, the best first."""
         found = [_Ranked(session, _rank_of(matches), matches) for session, matches in self._by_session.items()]
-        return sorted(found, key=lambda entry: (-entry.rank, entry.matches[0].before()))
+        return sorted(found, key=lambda entry: (-entry.rank, entry.matches[0].sort_key()))
 
 
 def _rank_of(matches: list[Match]) -> int:
@@ -214,7 +214,7 @@ class Search:
         """All matches by bucket, the best first, read as they are needed. The index only sorts them by bucket."""
         with closing(self._matches(query, among=among)) as matches:
             for _, bucket in groupby(matches, lambda match: bucket_of(match.position)):
-                yield sorted(bucket, key=Match.before)
+                yield sorted(bucket, key=Match.sort_key)
 
     def _matches(self, query: Query, order: str = "", among: SessionFilter | None = None) -> Generator[Match]:
         """All matches, read as they are needed, by default in the order of the index."""

@@ -100,7 +100,7 @@ class _Counter:
         # Lists leave out sessions without messages, and the numbers of sessions have to agree.
         self._sessions = msgspec.structs.replace(filter, is_empty=False).condition()
         self._slots = all_of([filter.within("usage_slot.session"), between(filter.active_since, filter.started_before)])
-        self._events = all_of([filter.within("event.session"), filter.happened("event.at")])
+        self._events = all_of([filter.within("event.session"), filter.in_time_range("event.at")])
 
     def all(self) -> Stats:
         kinds = self._rows("session.kind, session.agent, count(*), sum(session.messages)", "session", self._sessions, 2)
@@ -162,7 +162,7 @@ class _Counter:
             rows = self._rows("tool, outcome, sum(count)", "tool_outcome", where, 2)
         else:
             calls = Condition("act.kind = 'call'", [])
-            where = all_of([filter.within("act.session"), calls, filter.happened("act.at")])
+            where = all_of([filter.within("act.session"), calls, filter.in_time_range("act.at")])
             rows = self._rows("coalesce(act.name, 0), coalesce(act.outcome, ''), count(*)", "act", where, 2)
         names = self._database.names.texts(row[0] for row in rows)
         return [(names.get(tool, ""), outcome, int(count)) for tool, outcome, count in rows]

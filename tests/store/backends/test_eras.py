@@ -67,7 +67,7 @@ def _answer(store: Store, query: str) -> tuple[list[Match], SearchFacets]:
 def test_the_answer_is_that_of_one_statement(store: Store, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _answer(store, query)
     assert len(list(store.database.words.in_order(parse(query).match))) == 1
-    monkeypatch.setattr(postgres_words, "MANY", 0)
+    monkeypatch.setattr(postgres_words, "MIN_MATCHES_FOR_ERAS", 0)
     assert len(list(store.database.words.in_order(parse(query).match))) == 7
     assert _answer(store, query) == expected
     assert len(expected[0]) > 10
@@ -75,7 +75,7 @@ def test_the_answer_is_that_of_one_statement(store: Store, query: str, monkeypat
 
 def test_only_the_newest_eras_are_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search ends as soon as no other text can change what is shown."""
-    monkeypatch.setattr(postgres_words, "MANY", 0)
+    monkeypatch.setattr(postgres_words, "MIN_MATCHES_FOR_ERAS", 0)
     monkeypatch.setattr("unspool.store.search._FEWEST", 20)
     iterate, values = store.database.iterate, list[object]()
 

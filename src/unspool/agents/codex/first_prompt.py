@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...io.decode import Damage
-from ...io.documents import take_apart
+from ...io.documents import split_document
 from ...io.files import iter_records, read_whole, while_unchanged
 from .authors import author_of
 from .content import joined_text
@@ -35,7 +35,7 @@ def first_prompt(path: Path) -> str | None:
 def _bodies(path: Path, head: CodexHead) -> Iterator[CodexPayload]:
     """Iterate over the items and events of a file in any format."""
     if path.suffix == ".json":
-        for element in take_apart(read_whole(path) or b"", "items").elements:
+        for element in split_document(read_whole(path) or b"", "items").elements:
             yield from (
                 found[0] for found in ITEMS.line(element.data, element.location) if not isinstance(found, Damage)
             )

@@ -17,7 +17,7 @@ from ...core.sinks import DropMessages
 from ...core.timestamps import shifted
 from ...core.tree import NONE
 from ...io.decode import Batch, Damage
-from ...io.documents import take_apart
+from ...io.documents import split_document
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of, stem_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps
@@ -373,7 +373,7 @@ class CodexFileReader:
         if data is None:
             builder.events.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
             return
-        document = take_apart(data, "items")
+        document = split_document(data, "items")
         log.size, log.lines = len(data), document.lines
         self._parser.legacy.is_typescript = self._parser.legacy.is_bare = True
         builder.bytes_at = lambda offset, length: data[offset : offset + length]

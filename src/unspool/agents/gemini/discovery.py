@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ...core import model as m
 from ...core.timestamps import parse_moment, shifted
 from ...io.decode import Damage, decode_any
-from ...io.documents import take_apart
+from ...io.documents import split_document
 from ...io.files import is_closed, iter_pieces, name_of, read_end, read_whole, stem_of, while_unchanged
 from ...io.listing import folders_in, walk_files
 from .._metadata import digest, project_of
@@ -342,7 +342,7 @@ def _with_line(head: GeminiHead, line: GeminiRecord) -> GeminiHead:
 
 def _document_head(path: Path) -> GeminiHead | None:
     data = read_whole(path)
-    document = take_apart(data, "messages") if data else None
+    document = split_document(data, "messages") if data else None
     given = document.head if document is not None else {}
     # Some documents have `id` instead.
     session = given.get("sessionId", given.get("id"))

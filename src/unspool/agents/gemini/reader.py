@@ -11,7 +11,7 @@ from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
 from ...core.timestamps import shifted
 from ...io.decode import Damage
-from ...io.documents import take_apart
+from ...io.documents import split_document
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import choose_title, digest
 from ..base import BuilderFactory, Peek, SessionRef, Steps
@@ -195,7 +195,7 @@ class GeminiFileReader:
             builder.events.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
             return
         builder.bytes_at = lambda offset, length: data[offset : offset + length]
-        document = take_apart(data, "messages")
+        document = split_document(data, "messages")
         log.size, log.lines = len(data), document.lines
         summary = document.head.get("summary")
         self.title = summary if isinstance(summary, str) else self.title

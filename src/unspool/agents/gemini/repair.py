@@ -12,7 +12,7 @@ from typing import Any
 from ...core import model as m
 from ...core.session import Session
 from ...io.decode import decode_any, decode_object
-from ...io.documents import take_apart
+from ...io.documents import split_document
 from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, CleanLog, Piece, encode, intact, joined, path_in_layout, records_in
 from .schema import MESSAGES, RECORDS, GeminiRecord
 
@@ -88,7 +88,7 @@ def _document(data: bytes) -> tuple[bytes, Counter[str]] | None:
     """Repair a document: if it is torn, a new one is built from what is intact."""
     changes: Counter[str] = Counter()
     is_whole = isinstance(decode_any(data), dict)
-    parts = take_apart(data.rstrip(b"\0 \n\r\t"), "messages")
+    parts = split_document(data.rstrip(b"\0 \n\r\t"), "messages")
     # Some documents have `id` instead.
     if not isinstance(parts.head.get("sessionId", parts.head.get("id")), str) or not parts.elements:
         return None

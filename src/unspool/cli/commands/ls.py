@@ -151,7 +151,7 @@ def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterato
         yield chosen
         if keep.takes_kind("subagent"):
             with failures.skipping(chosen.ref):
-                yield from [Chosen(chosen.catalog, ref) for ref in chosen.catalog.inside(chosen.ref)]
+                yield from [Chosen(chosen.catalog, ref) for ref in chosen.catalog.inline_subagents(chosen.ref)]
 
 
 def _newest(item: SessionItem) -> datetime:

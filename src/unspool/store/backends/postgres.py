@@ -131,7 +131,7 @@ class PostgresDatabase(Database):
         """Run a statement and return its rows."""
         return self._run(self._connection, sql, values)
 
-    def run_apart(self, sql: str, *values: object) -> list[Row]:
+    def run_outside_transaction(self, sql: str, *values: object) -> list[Row]:
         """Run a statement on a second connection, outside the transaction of this one."""
         if self._second is None or self._second.closed:
             self._second = self._connect()
@@ -276,7 +276,7 @@ class _Names(NameTable):
             found = self._known(texts)
             if missing := [text for text in texts if text not in found]:
                 sql = "INSERT INTO name (text) SELECT unnest(?::text[]) ON CONFLICT DO NOTHING"
-                self._database.run_apart(sql, missing)
+                self._database.run_outside_transaction(sql, missing)
                 found |= self._known(missing)
             self._ids |= {name: found[storable_text(name)] for name in new}
         return self._ids

@@ -14,7 +14,7 @@ from ..tsvector import era_lexeme, era_of, first_bucket, vectors
 
 _POSITION = first_id_sql()
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
-MANY = 10_000
+MIN_MATCHES_FOR_ERAS = 10_000
 """From this number of expected matches on, eras are searched in turn. Fewer matches are sorted faster."""
 _GROUPS = (1, 1, 2, 4, 8, 16)
 """The number of eras in each of the first steps. All others are searched in the last step."""
@@ -26,7 +26,7 @@ class Connections(Protocol):
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement and return its rows."""
 
-    def run_apart(self, sql: str, *values: object) -> list[Row]:
+    def run_outside_transaction(self, sql: str, *values: object) -> list[Row]:
         """Run a statement outside the transaction."""
 
     def insert(self, table: str, columns: str, rows: list[Row]) -> None:
@@ -66,7 +66,7 @@ class VectorIndex(WordIndex):
         """Commit new eras at once: machines that add the same ones in a transaction would wait for each other."""
         if new := sorted(eras - self._eras):
             sql = "INSERT INTO era (number) SELECT unnest(?::bigint[]) ON CONFLICT DO NOTHING"
-            self._database.run_apart(sql, new)
+            self._database.run_outside_transaction(sql, new)
             self._eras.update(new)
 
     def remove(self, rows: list[tuple[int, str]]) -> None:
@@ -81,7 +81,7 @@ class VectorIndex(WordIndex):
 
     def in_order(self, node: Node | None) -> Iterator[MatchIndex]:
         """Yield the same SQL in one step, or era by era if many rows match."""
-        if self._expected(node) < MANY:
+        if self._expected(node) < MIN_MATCHES_FOR_ERAS:
             yield self.index(node)
             return
         eras = [int(number) for (number,) in self._database.rows("SELECT number FROM era ORDER BY number DESC")]

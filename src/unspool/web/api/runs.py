@@ -307,7 +307,7 @@ def _ref_on_disk(session: str, homes: tuple[str, ...]) -> SessionRef | None:
 def _ref(store: Store, session: int) -> SessionRef:
     for file in store.files.of_session(session):
         if Path(file.path).exists():
-            return Library.of_nothing().ref_of(Path(file.path))
+            return Library.empty().ref_of(Path(file.path))
     raise NotFoundError(
         "The files of this session are gone. Run `unspool restore` to write them back from the archive."
     )

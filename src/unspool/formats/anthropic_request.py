@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core import model as m
 from .conversation import UNKNOWN_MODEL, ContextTurn, Conversation, Names
-from .images import media_type_of, web_address
+from .images import media_type_of, web_url
 from .values import arguments_of
 
 _LONGEST_NAME = 128
@@ -69,9 +69,9 @@ def _texts(texts: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _image(image: m.Image) -> dict[str, Any] | None:
-    kind, address = media_type_of(image), web_address(image)
+    kind, url = media_type_of(image), web_url(image)
     if image.data and kind in _IMAGES:
         return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": image.data}}
-    if address is not None:
-        return {"type": "image", "source": {"type": "url", "url": address}}
+    if url is not None:
+        return {"type": "image", "source": {"type": "url", "url": url}}
     return {"type": "text", "text": f"[image {image.url or kind}]"} if image.url or kind else None

@@ -13,7 +13,7 @@ from ..core import model as m
 from ..core.session import Session, ToolUse
 from .extension import NAMESPACE, Extension, without_none
 from .file_names import safe_name
-from .images import data_address, media_type_of
+from .images import data_url, media_type_of
 from .turns import Turn, prompt_tokens, turns_of
 from .values import arguments_of, encode, to_plain
 
@@ -141,10 +141,10 @@ def _message(turn: Turn) -> str | list[dict[str, Any]]:
 
 
 def _image(image: m.Image) -> dict[str, Any]:
-    kind, address = media_type_of(image), data_address(image) or image.url
-    if kind not in _IMAGES or not address:
+    kind, url = media_type_of(image), data_url(image) or image.url
+    if kind not in _IMAGES or not url:
         return {"type": "text", "text": f"[image {image.url or kind or ''}]".replace(" ]", "]")}
-    return {"type": "image", "source": {"media_type": kind, "path": address}}
+    return {"type": "image", "source": {"media_type": kind, "path": url}}
 
 
 def _call(use: ToolUse) -> dict[str, Any]:

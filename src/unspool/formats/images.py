@@ -20,11 +20,11 @@ def media_type_of(image: m.Image) -> str | None:
         return None
 
 
-def data_address(image: m.Image) -> str | None:
+def data_url(image: m.Image) -> str | None:
     """Return the image as a `data:` URL; None if the log does not have its bytes."""
     return f"data:{media_type_of(image) or 'image/png'};base64,{image.data}" if image.data else None
 
 
-def web_address(image: m.Image) -> str | None:
+def web_url(image: m.Image) -> str | None:
     """Return the URL of an image that a provider can fetch; None if there is none."""
     return image.url if image.url and image.url.startswith(("https://", "http://")) else None

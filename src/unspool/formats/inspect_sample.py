@@ -10,7 +10,7 @@ from ..core import model as m
 from ..core.context_growth import ContextGrowth
 from ..core.session import Session, ToolUse
 from .extension import NAMESPACE, Extension, Recorded, recorded_events, without_none
-from .images import data_address
+from .images import data_url
 from .turns import Turn, prompt_tokens, text_of, turns_of
 from .values import arguments_of, to_plain
 
@@ -172,8 +172,8 @@ def _part(block: m.Block) -> dict[str, Any] | None:
 
 
 def _image(image: m.Image) -> dict[str, Any] | None:
-    address = data_address(image) or image.url
-    return {"type": "image", "image": address} if address else None
+    url = data_url(image) or image.url
+    return {"type": "image", "image": url} if url else None
 
 
 def _message_metadata(message: m.Message, indices: list[int]) -> dict[str, Any]:

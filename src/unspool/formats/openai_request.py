@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core import model as m
 from .conversation import UNKNOWN_MODEL, ContextTurn, Conversation, Names
-from .images import data_address, web_address
+from .images import data_url, web_url
 from .values import arguments_of, encode
 
 _LONGEST_ID = 40
@@ -77,7 +77,7 @@ def _texts(texts: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _image(image: m.Image) -> dict[str, Any] | None:
-    address = data_address(image) or web_address(image)
-    if address is None:
+    url = data_url(image) or web_url(image)
+    if url is None:
         return {"type": "text", "text": f"[image {image.url}]"} if image.url else None
-    return {"type": "image_url", "image_url": {"url": address}}
+    return {"type": "image_url", "image_url": {"url": url}}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import re2
 
-from .kinds import GENERIC, GIVEN, KINDS
+from .kinds import ASSIGNMENT_TRIGGER, GENERIC, KINDS
 from .shapes import BEFORE, SecretKind
 
 _MEMORY = 64 << 20
@@ -126,9 +126,11 @@ def _any() -> re2._Regexp[bytes]:
     """
     triggers = list(dict.fromkeys(kind.trigger for kind in KINDS))
     tokens = [trigger.removeprefix(BEFORE) for trigger in triggers if trigger.startswith(BEFORE)]
-    names = [trigger.removesuffix(GIVEN) for trigger in triggers if trigger.endswith(GIVEN)]
-    others = [trigger for trigger in triggers if not trigger.startswith(BEFORE) and not trigger.endswith(GIVEN)]
-    factored = (f"{BEFORE}(?:{_either(tokens)})", f"(?:{_either(names)}){GIVEN}", _either(others))
+    names = [trigger.removesuffix(ASSIGNMENT_TRIGGER) for trigger in triggers if trigger.endswith(ASSIGNMENT_TRIGGER)]
+    others = [
+        trigger for trigger in triggers if not trigger.startswith(BEFORE) and not trigger.endswith(ASSIGNMENT_TRIGGER)
+    ]
+    factored = (f"{BEFORE}(?:{_either(tokens)})", f"(?:{_either(names)}){ASSIGNMENT_TRIGGER}", _either(others))
     return re2.compile("|".join(factored).encode(), _options())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .shapes import BEFORE, SLASH, WORD, SecretKind
-from .tokens import TOKENS
+from .tokens import TOKEN_KINDS
 
 _QUOTES = r"""\\*["'`]?"""
 """An optional quotation mark, which is escaped inside a JSON string."""
@@ -29,13 +29,13 @@ _KEYS = (
     r"fernet|jwt|crypt|cipher|session|cookie|hmac|webhook|integration|service|admin|rsa|ssh|aes)[_ -]?keys?|"
     r"signing[_ -]keys?|(?-i:signingKey)|[_-]authtoken|[^a-z]_auth"
 )
-_ASSIGNED = (
+_ASSIGNMENT = (
     rf"{_QUOTES}\]?(?:{_GAP}(?:=>|:=|={{1,3}}|[:>]|\\+t|\|{{1,2}}|│|\\+u2502){_GAP}(?:[|>][+-]?{_GAP})?{_QUOTES}"
     rf"|{_GAP},?{_GAP}{_QUOTES}value{_QUOTES}\s*[:=]\s*{_QUOTES}|\(\s*\\*[\"'`]|\s(?:is|was|ist|es|est):?\s{_QUOTES}"
     rf"|\s*\{{[^{{}}]{{0,200}}?(?:default|value)\s*=\s*\\*[\"']|\s*,\s*\\*[\"'`])"
 )
 """The text between the name of a secret and its value."""
-GIVEN = (
+ASSIGNMENT_TRIGGER = (
     r"""\\*["'`]?\]?(?:\s*(?:(?:=>|:=|={1,3}|:|\|{1,2}|│|\\+u2502|\\+t)\s*\\*["'`]|={1,3}\s*[^\s=]|(?:[:>]|│|\\+u2502|\|\s|\\+t)\s*[0-9]*"""
     r"""[^0-9\s"'\\,;<>(){}\[\]`&])|[\s,\\nrt]*["']?value|\(\s*\\*["'`]|\s(?:is|was|ist|es|est):?\s"""
     r"""|["']\s*(?:\{|,\s*\\*["'`]))"""
@@ -99,11 +99,14 @@ def _named(name: str, names: str) -> SecretKind:
     """Define a value with a name such as `password`, as assigned in many file formats and languages."""
     value = rf"""((?<=["'`]){_QUOTED}{{6,512}}(?=\\*["'`])|{_VALUE}{{6,512}})"""
     return SecretKind(
-        name, rf"(?i:{names}){_SUFFIX_ANY}{GIVEN}", rf"(?i:{names}){_SUFFIX_ANY}{_ASSIGNED}{value}", is_certain=False
+        name,
+        rf"(?i:{names}){_SUFFIX_ANY}{ASSIGNMENT_TRIGGER}",
+        rf"(?i:{names}){_SUFFIX_ANY}{_ASSIGNMENT}{value}",
+        is_certain=False,
     )
 
 
-PLACES = (
+CONTEXTUAL_KINDS = (
     SecretKind(
         "azure-key",
         r"(?:AccountKey|SharedAccessKey|SharedSecret|[?&;]sig|\\u0026sig)=",
@@ -156,8 +159,8 @@ PLACES = (
     ),
     SecretKind(
         "aws-secret-key",
-        rf"(?i:aws_?(?:secret|session)_?(?:access_?)?(?:key|token)|secretaccesskey){GIVEN}",
-        rf"(?i:aws_?(?:secret|session)_?(?:access_?)?(?:key|token)|secretaccesskey){_ASSIGNED}"
+        rf"(?i:aws_?(?:secret|session)_?(?:access_?)?(?:key|token)|secretaccesskey){ASSIGNMENT_TRIGGER}",
+        rf"(?i:aws_?(?:secret|session)_?(?:access_?)?(?:key|token)|secretaccesskey){_ASSIGNMENT}"
         rf"((?:[A-Za-z0-9+=]|{SLASH}){{40,2048}})",
     ),
     SecretKind(
@@ -237,8 +240,8 @@ PLACES = (
     ),
     SecretKind(
         "secret",
-        rf"(?:[_.-](?i:key)|Key){GIVEN}",
-        rf"(?<=[a-zA-Z0-9]){_NO_KEY}(?:[_.-](?i:key)|Key){_ASSIGNED}((?<=[\"'`]){_QUOTED}{{16,512}}(?=\\*[\"'`])|{_VALUE}{{16,512}})",
+        rf"(?:[_.-](?i:key)|Key){ASSIGNMENT_TRIGGER}",
+        rf"(?<=[a-zA-Z0-9]){_NO_KEY}(?:[_.-](?i:key)|Key){_ASSIGNMENT}((?<=[\"'`]){_QUOTED}{{16,512}}(?=\\*[\"'`])|{_VALUE}{{16,512}})",
         is_certain=False,
     ),
     SecretKind(
@@ -249,7 +252,7 @@ PLACES = (
     ),
 )  # fmt: skip
 
-KINDS = (*TOKENS, *PLACES)
+KINDS = (*TOKEN_KINDS, *CONTEXTUAL_KINDS)
 """All kinds. If two match at the same position, the first one is used."""
 GENERIC = frozenset({"password", "secret", "bearer-token", "authorization", "api-key", "cookie"})
 """Kinds that are recognised by the text around the value. A specific kind that matches the same value is preferred."""

@@ -270,5 +270,5 @@ _STANDARDS = (
     token("jwt", r"eyJ", rf"{WORD}{{16,4096}}\.{WORD}{{0,1024}}\.{WORD}{{12,64}}\.{WORD}{{16,65536}}\.{WORD}{{16,64}}"),
 )  # fmt: skip
 
-TOKENS = (*_STANDARDS, *_CLOUDS, *_CODE, *_MODELS, *_MESSAGES, *_MONEY, *_MONITORING)
+TOKEN_KINDS = (*_STANDARDS, *_CLOUDS, *_CODE, *_MODELS, *_MESSAGES, *_MONEY, *_MONITORING)
 """All kinds of tokens. If two match at the same position, the first one is used."""

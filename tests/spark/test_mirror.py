@@ -12,7 +12,7 @@ import unspool
 from unspool.core.errors import NotFoundError, UnspoolError
 from unspool.io.listing import fetch_file, mounted, open_file
 from unspool.library import Library
-from unspool.spark.file_systems import RemoteFile, RemoteFileSystem, RemoteFolder, find_places
+from unspool.spark.file_systems import RemoteFile, RemoteFileSystem, RemoteFolder, resolve_paths
 from unspool.spark.filters import KeyFilters
 from unspool.spark.mirror import Mirror
 from unspool.spark.options import Options, parse_options
@@ -97,12 +97,12 @@ def test_a_stream_over_objects(store: ObjectStore) -> None:
     assert len(found) < len(list(Library(store.folder / "homes" / "ada").refs()))
 
 
-def test_places(store: ObjectStore) -> None:
+def test_resolve_paths(store: ObjectStore) -> None:
     """Wildcards in the middle, single files, and addresses of nothing."""
     names = [
-        place.address
-        for place in find_places([f"s3a://{BUCKET}/homes/*/.gemini"], store.options)
-        if isinstance(place, RemoteFolder)
+        folder.url
+        for folder in resolve_paths([f"s3a://{BUCKET}/homes/*/.gemini"], store.options)
+        if isinstance(folder, RemoteFolder)
     ]
     assert names == [f"s3a://{BUCKET}/homes/ada/.gemini", f"s3a://{BUCKET}/homes/bob/.gemini"]
     log = next((store.folder / "homes" / "ada").glob(".claude/projects/*/*.jsonl"))

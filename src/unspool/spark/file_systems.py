@@ -18,7 +18,7 @@ from ..core.errors import NotFoundError, UsageError
 from ..data.extra import load_package
 from ..library import expanded
 
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 """URL schemes that pyarrow knows by another name."""
 _WILDCARDS = re.compile(r"[*?\[]")
@@ -36,33 +36,33 @@ class RemoteFile(NamedTuple):
 class RemoteFolder(NamedTuple):
     """A file or folder in a remote file system. It can be sent to another machine and opened there."""
 
-    address: str
+    url: str
     """The URL, without wildcards."""
     options: Mapping[str, str]
 
     def open(self) -> tuple[RemoteFileSystem, str]:
         """Return the file system and the path in it; raises UsageError if no installed package can open the URL."""
-        scheme = urlsplit(self.address).scheme
-        rest = self.address.partition("://")[2]
+        scheme = urlsplit(self.url).scheme
+        rest = self.url.partition("://")[2]
         known = f"{_SAME.get(scheme, scheme)}://{rest}"
         arrow, fs = load_package("pyarrow"), load_package("pyarrow.fs")
         try:
             files, path = fs.FileSystem.from_uri(known + (f"?{urlencode(self.options)}" if self.options else ""))
         except arrow.ArrowInvalid as error:
             if "Unrecognized filesystem" not in str(error):
-                raise UsageError(f"{self.address}: {error}") from None
+                raise UsageError(f"{self.url}: {error}") from None
             files, path = self._open_with_fsspec(scheme)
         except (OSError, arrow.ArrowException) as error:
-            raise NotFoundError(f"{self.address}: {error}") from None
+            raise NotFoundError(f"{self.url}: {error}") from None
         # Paths start with a slash in some file systems, and with the name of a bucket in others.
         root = "/" if path.startswith("/") else ""
-        start = self.address.removesuffix(path) + root if path else f"{scheme}://"
+        start = self.url.removesuffix(path) + root if path else f"{scheme}://"
         return RemoteFileSystem(files, start, root), path.removeprefix(root)
 
     def _open_with_fsspec(self, scheme: str) -> tuple[Any, str]:
         try:
             fsspec = load_package("fsspec.core", "fsspec")
-            files, path = fsspec.url_to_fs(self.address, **self.options)
+            files, path = fsspec.url_to_fs(self.url, **self.options)
         except Exception as error:
             raise UsageError(
                 f"no installed package opens {scheme}:// URLs: pyarrow does not know them, and fsspec failed: {error}"
@@ -124,11 +124,11 @@ class RemoteFileSystem:
                 yield info.path.removeprefix(self._root)
 
 
-def find_places(paths: Sequence[str], options: Mapping[str, str]) -> list[Path | RemoteFolder]:
+def resolve_paths(paths: Sequence[str], options: Mapping[str, str]) -> list[Path | RemoteFolder]:
     """Return the folders and files that these paths and URLs match; raises NotFoundError if one matches none."""
     found: list[Path | RemoteFolder] = []
     for text in paths:
-        scheme = _ADDRESS.match(text)
+        scheme = _URL.match(text)
         if scheme is None or scheme[1].lower() == "file":
             found += _local(text)
         else:

@@ -22,25 +22,25 @@ _NO_NAME = "its name cannot be the name of a file"
 class Homes:
     """Local and remote folders, all of which can be read as local ones."""
 
-    def __init__(self, folder: Path, places: Sequence[Path | RemoteFolder]) -> None:
+    def __init__(self, folder: Path, paths: Sequence[Path | RemoteFolder]) -> None:
         """Mirrors are created in `folder`. Remote files are listed by `list_everything` or `list_around`."""
         self._folder = folder
         self.mirrors: list[Mirror] = []
         self.remotes: list[RemoteFolder] = []
         """One folder of each remote file system, in the order of the mirrors."""
         self._paths: list[tuple[Mirror, str]] = []
-        self.local = [place if isinstance(place, Path) else self._mirror(place) for place in places]
+        self.local = [path if isinstance(path, Path) else self._mirror(path) for path in paths]
         """All folders as local paths."""
         self.unreadable: list[Unreadable] = []
         """Files that cannot be mirrored."""
 
-    def _mirror(self, place: RemoteFolder) -> Path:
-        files, path = place.open()
+    def _mirror(self, remote: RemoteFolder) -> Path:
+        files, path = remote.open()
         mirror = next((mirror for mirror in self.mirrors if mirror.start == files.start), None)
         if mirror is None:
             mirror = Mirror(self._folder / str(len(self.mirrors)), files)
             self.mirrors.append(mirror)
-            self.remotes.append(place)
+            self.remotes.append(remote)
         self._paths.append((mirror, path))
         return mirror.local(path)
 
@@ -104,13 +104,13 @@ class Homes:
         """Return a portable reference with the paths on this machine."""
         return _with_paths(ref, lambda path: self._folder / path)
 
-    def address_of(self, path: str) -> str:
+    def url_of(self, path: str) -> str:
         """Return the URL of a file in a mirror. Other paths are returned unchanged."""
-        found = next(((start, address) for start, address in self.addresses if path.startswith(start)), ("", ""))
+        found = next(((start, url) for start, url in self.url_prefixes if path.startswith(start)), ("", ""))
         return found[1] + path.removeprefix(found[0])
 
     @property
-    def addresses(self) -> list[tuple[str, str]]:
+    def url_prefixes(self) -> list[tuple[str, str]]:
         """The local path prefix of each mirror, and the URL prefix that it represents."""
         return [(f"{mirror.folder}{os.sep}", mirror.start) for mirror in self.mirrors]
 
@@ -120,12 +120,12 @@ def _with_paths(ref: SessionRef, moved: Callable[[Path], Path]) -> SessionRef:
 
 
 @contextmanager
-def open_homes(places: Sequence[Path | RemoteFolder]) -> Iterator[Homes]:
+def open_homes(paths: Sequence[Path | RemoteFolder]) -> Iterator[Homes]:
     """Open local and remote folders for reading."""
-    if all(isinstance(place, Path) for place in places):
-        yield Homes(Path(os.sep), places)
+    if all(isinstance(path, Path) for path in paths):
+        yield Homes(Path(os.sep), paths)
         return
     with tempfile.TemporaryDirectory(prefix="unspool-spark-") as folder:
-        homes = Homes(Path(folder).resolve(), places)
+        homes = Homes(Path(folder).resolve(), paths)
         with mount_mirrors(homes.mirrors):
             yield homes

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..io.files import name_of
 from ..library import Library
-from .file_systems import find_places
+from .file_systems import resolve_paths
 from .filters import KeyFilters
 from .homes import Homes, open_homes
 from .options import Options
@@ -17,7 +17,7 @@ from .stream_offsets import changed_between, find_logs
 
 def plan_everything(options: Options, filters: KeyFilters) -> list[Partition]:
     """Return partitions with all sessions that the filters do not exclude."""
-    with open_homes(find_places(options.paths, options.file_system)) as homes:
+    with open_homes(resolve_paths(options.paths, options.file_system)) as homes:
         homes.list_everything()
         for mirror in homes.mirrors:
             mirror.fetch_starts()
@@ -35,10 +35,10 @@ def _is_recent(family: Family, homes: Homes, before: int) -> bool:
 
 def plan_changes(options: Options, start: dict[str, Any], end: dict[str, Any]) -> list[Partition]:
     """Return partitions with the sessions whose logs changed between two offsets, and their families."""
-    with open_homes(find_places(options.paths, options.file_system)) as homes:
+    with open_homes(resolve_paths(options.paths, options.file_system)) as homes:
         logs = changed_between(find_logs(homes), start, end)
         # Only folders with changes are searched.
-        library = Library.of_nothing() if not logs else Library(*dict.fromkeys(log.root for log in logs))
+        library = Library.empty() if not logs else Library(*dict.fromkeys(log.root for log in logs))
         changed = {log.path for log in logs}
         wanted = (family for family in find_families(library.refs()) if _has_changed(family, changed))
         return _partitions(wanted, homes, options)

@@ -27,15 +27,15 @@ def read_partition(
     with open_homes(partition.remotes) as homes:
         refs = [homes.here(ref) for ref in partition.sessions]
         homes.list_around(refs)
-        tables = Tables([_Checked(partition, OnDisk(Library.of_nothing(), refs), homes)], wanted=filters.match)
+        tables = Tables([_Checked(partition, OnDisk(Library.empty(), refs), homes)], wanted=filters.match)
         if table == ALL:
             for name, batch in tables.batches():
-                yield pack(name, _addressed(batch.cast(arrow_schema(name, plain=True)), homes)).select(columns)
+                yield pack(name, _with_urls(batch.cast(arrow_schema(name, plain=True)), homes)).select(columns)
             return
         plain = arrow_schema(table, plain=True)
         schema = load_package("pyarrow").schema([plain.field(name) for name in columns])
         for _, batch in tables.batches(table):
-            yield _addressed(batch.select(columns).cast(schema), homes)
+            yield _with_urls(batch.select(columns).cast(schema), homes)
 
 
 class _Checked:
@@ -55,12 +55,12 @@ class _Checked:
         self._homes.check()
 
 
-def _addressed(batch: pa.RecordBatch, homes: Homes) -> pa.RecordBatch:
+def _with_urls(batch: pa.RecordBatch, homes: Homes) -> pa.RecordBatch:
     """Return the batch with the URLs of files instead of their paths in a mirror."""
     arrow, compute = load_package("pyarrow"), load_package("pyarrow.compute")
-    for local, address in homes.addresses:
+    for local, url in homes.url_prefixes:
         columns: list[Any] = [
-            compute.replace_substring(column, local, address) if arrow.types.is_string(column.type) else column
+            compute.replace_substring(column, local, url) if arrow.types.is_string(column.type) else column
             for column in batch.columns
         ]
         batch = arrow.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..agents import AGENTS
 from ..io.files import name_of
 from ..library import Library
-from .file_systems import find_places
+from .file_systems import resolve_paths
 from .homes import Homes, open_homes
 from .options import Options
 
@@ -34,20 +34,20 @@ class Log(NamedTuple):
     size: int
     changed: int
     """When it last changed, in nanoseconds since 1970."""
-    address: str
+    url: str
     """The URL or path, which is the same on all machines."""
 
     @property
     def mark(self) -> str:
         """A short hash that is different after every change of the file."""
-        return blake2b(f"{self.address} {self.size} {self.changed}".encode(), digest_size=8).hexdigest()
+        return blake2b(f"{self.url} {self.size} {self.changed}".encode(), digest_size=8).hexdigest()
 
 
 def find_logs(homes: Homes) -> Iterator[Log]:
     """Yield all logs."""
     homes.list_everything()
-    for place in homes.local:
-        library = Library(place)
+    for folder in homes.local:
+        library = Library(folder)
         for name, root in library.homes():
             yield from (_log(homes, path, root, tuple(stamp)) for path, *stamp in AGENTS[name].stamps(root))
         if not library.homes():
@@ -60,14 +60,14 @@ def find_logs(homes: Homes) -> Iterator[Log]:
 
 def _log(homes: Homes, path: str, root: Path, stamp: tuple[int, ...]) -> Log:
     _, _, size, written, changed = stamp
-    address = homes.address_of(path)
+    url = homes.url_of(path)
     # A program that copies a file can set its mtime but not its ctime.
-    return Log(path, root, size, max(written, changed) if address == path else written, address)
+    return Log(path, root, size, max(written, changed) if url == path else written, url)
 
 
 def find_latest(options: Options) -> dict[str, Any]:
     """Return the offset after all current data."""
-    with open_homes(find_places(options.paths, options.file_system)) as homes:
+    with open_homes(resolve_paths(options.paths, options.file_system)) as homes:
         logs = list(find_logs(homes))
     # A wrong clock can give a file a time in the future. Such files are listed, so that later changes are still found.
     now = time.time_ns()

@@ -1,9 +1,9 @@
 """Compares unspool with agentsview: the same home, the same browser, taking turns.
 
-`python -m bench.beside HOME` prints the time until the first content of each page is on the screen, and the time from
-writing a line to a log until it is on the screen, with twenty tabs open. The median of several runs counts; each run
-starts with an empty cache. Requests to other hosts are blocked. agentsview (`pip install agentsview`) is found on PATH,
-next to Python, or at the path given by --agentsview; without it, only unspool is measured.
+`python -m bench.compare_agentsview HOME` prints the time until the first content of each page is on the screen, and the
+time from writing a line to a log until it is on the screen, with twenty tabs open. The median of several runs counts;
+each run starts with an empty cache. Requests to other hosts are blocked. agentsview (`pip install agentsview`) is found
+on PATH, next to Python, or at the path given by --agentsview; without it, only unspool is measured.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def _medians(programs: list[Program], runs: int, measure: Callable[[Program], fl
 
 def main() -> int:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.beside", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.compare_agentsview", description=__doc__)
     parser.add_argument("home", type=Path, help="a home directory with sessions; nothing is written to it")
     parser.add_argument("--runs", type=int, default=5, help="number of times each page is opened (default: 5)")
     parser.add_argument("--words", default="checkpoint", help="words to search for (default: checkpoint)")
@@ -343,7 +343,7 @@ def main() -> int:
         print("agentsview is not installed (`pip install agentsview`); only unspool is measured")
     from playwright.sync_api import sync_playwright
 
-    with tempfile.TemporaryDirectory(prefix="unspool-beside-") as name, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory(prefix="unspool-compare-") as name, sync_playwright() as playwright:
         folder = args.data or Path(name)
         for part in ("unspool", "agentsview"):
             (folder / part).mkdir(parents=True, exist_ok=True)

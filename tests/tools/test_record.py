@@ -100,7 +100,7 @@ def test_a_recording_is_checked_against_its_truth(tmp_path: Path) -> None:
     assert checked(good).problems == {"unknown-record": 1}
     bad = made(tmp_path / "claude" / "9.9" / "plain", log, orphans=0)
     assert checked(bad).wrong == ["orphans: 1 instead of 0"]
-    assert not checked(bad).is_well
+    assert not checked(bad).is_ok
     (shape,) = shapes_in(tmp_path, "claude").values()
     assert (shape.recordings, shape.seen_in["never-seen"]) == (2, 2)
 
@@ -176,7 +176,7 @@ def test_an_installed_agent_is_recorded(tmp_path: Path) -> None:
     ]
     assert done.returncode == 0
     (truth,) = tmp_path.glob(f"{agent}/*/plain/truth.json")
-    assert checked(truth.parent).is_well
+    assert checked(truth.parent).is_ok
     assert {path.name for path in (truth.parent / "home").iterdir()} == {f".{agent}"}
     assert not list(truth.parent.rglob("config.toml"))
     assert [difference["agent"] for difference in report["differences"]] == [agent]

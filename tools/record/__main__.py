@@ -60,7 +60,7 @@ def main() -> int:
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     else:
         print("\n".join(lines_of(report)))
-    return int(any(not check.is_well for check in report.recordings))
+    return int(any(not check.is_ok for check in report.recordings))
 
 
 # --- recording --------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Check(msgspec.Struct, kw_only=True):
     """Why there is no recording."""
 
     @property
-    def is_well(self) -> bool:
+    def is_ok(self) -> bool:
         """Whether nothing needs attention."""
         return not self.wrong and not self.problems and self.failed is None
 

@@ -27,7 +27,7 @@ class Scene(NamedTuple):
     play: Callable[[Stage], Awaitable[None]]
     happened: dict[str, int] = {}
     """The number of each event; events that are not listed do not happen."""
-    untold: dict[str, str] = {}
+    unrecorded: dict[str, str] = {}
     """Agents whose files do not show the events, with the reason."""
     agents: tuple[str, ...] = ("claude", "codex", "gemini")
 
@@ -35,11 +35,11 @@ class Scene(NamedTuple):
 def truth_of(scene: Scene, agent: str, version: str) -> dict[str, Any]:
     """Return the content of `truth.json` for a recording."""
     happened = {event: scene.happened.get(event, 0) for event in EVENTS}
-    recoverable = dict.fromkeys(EVENTS, 0) if agent in scene.untold else happened
+    recoverable = dict.fromkeys(EVENTS, 0) if agent in scene.unrecorded else happened
     truth: dict[str, Any] = {"agent": agent, "version": version, "scenario": scene.name, "what": scene.what}
     truth |= {"truth": happened, "recoverable": recoverable}
-    if agent in scene.untold:
-        truth["notes"] = [scene.untold[agent]]
+    if agent in scene.unrecorded:
+        truth["notes"] = [scene.unrecorded[agent]]
     return truth
 
 
@@ -205,7 +205,7 @@ SCENES = (
     Scene("large", "a command with more output than fits, allowed", large),
     Scene(
         "refusal", "a command that is rejected; the turn continues", refusal, {"rejections": 1},
-        untold={"claude": "its files do not distinguish a person from the program that drives it"},
+        unrecorded={"claude": "its files do not distinguish a person from the program that drives it"},
     ),
     Scene(
         "interruption", "interrupted while the model is writing, then another turn", interruption,
@@ -217,7 +217,7 @@ SCENES = (
     Scene("compaction", "a compaction that the user requests", compaction, {"compactions": 1}, agents=("claude",)),
     Scene(
         "killed", "killed while a call waits for approval", killed, {"orphans": 1},
-        untold={"gemini": "a call is logged only with its result"},
+        unrecorded={"gemini": "a call is logged only with its result"},
     ),
     Scene(
         "hooks", "hooks that run at the start, after a compaction, a resume and a clear", hooks,

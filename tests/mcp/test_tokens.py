@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.mcp.tokens import estimate, fitting
+from unspool.mcp.tokens import estimate, prefix_length
 
 MEASURED: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("measured_tokens.json").read_text("utf-8"))
 """Texts, and the most tokens that cl100k_base, o200k_base and two tokenizers of other providers count in them."""
@@ -32,7 +32,7 @@ def test_the_estimate_is_of_use(name: str) -> None:
 @settings(max_examples=50)
 @given(st.text(), st.integers(0, 40))
 def test_a_cut_text_fits(text: str, tokens: int) -> None:
-    end = fitting(text, tokens)
+    end = prefix_length(text, tokens)
     assert estimate(text[:end]) <= tokens
     assert end == len(text) or estimate(text[: end + 8]) > tokens - 4
 

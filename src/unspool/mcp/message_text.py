@@ -22,14 +22,14 @@ class MessageBlock(NamedTuple):
     """A description, written by this server."""
     text: str
     """The content to quote, if any."""
-    usual: int
+    max_tokens: int
     """Maximum number of tokens to show when several messages are requested."""
 
 
 def heading(message: m.Message) -> str:
     """Return a line that identifies a message."""
-    left = f", on abandoned branch {message.branch}" if message.branch else ""
-    return f"message {message.index}, {message.author}, {moment(message.timestamp)}{left}"
+    branch = f", on abandoned branch {message.branch}" if message.branch else ""
+    return f"message {message.index}, {message.author}, {moment(message.timestamp)}{branch}"
 
 
 def blocks_of(message: m.Message, agent: str) -> list[MessageBlock]:
@@ -39,8 +39,8 @@ def blocks_of(message: m.Message, agent: str) -> list[MessageBlock]:
 
 def _blocks(message: m.Message, agent: str) -> Iterator[MessageBlock]:
     for block in message.blocks:
-        label, text, usual = _described(block, message, agent)
-        yield MessageBlock(label, visible(text).strip("\n"), usual)
+        label, text, max_tokens = _described(block, message, agent)
+        yield MessageBlock(label, visible(text).strip("\n"), max_tokens)
 
 
 def _described(block: m.Block, message: m.Message, agent: str) -> tuple[str, str, int]:

@@ -11,11 +11,11 @@ import re
 import secrets
 
 from ..render.sanitize import without_escapes
-from .tokens import estimate, fitting
+from .tokens import estimate, prefix_length
 
 _BYTES = 3
 """Random bytes in the tags of a response."""
-DEAREST = "db" * _BYTES
+COSTLIEST_DIGITS = "db" * _BYTES
 """The digits with the most tokens: a letter that rarely follows the one before it is a separate token."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
@@ -46,7 +46,7 @@ def inline(text: str, tokens: int) -> str:
     escaped = flat.replace("\\", "\\\\").replace('"', '\\"')
     if estimate(escaped) <= tokens and len(text) <= tokens * 32:
         return f'"{escaped}"'
-    cut = escaped[: fitting(escaped, tokens - estimate(CUT))]
+    cut = escaped[: prefix_length(escaped, tokens - estimate(CUT))]
     # A truncated escape sequence would escape the closing quote.
     if (len(cut) - len(cut.rstrip("\\"))) % 2:
         cut = cut[:-1]
@@ -65,7 +65,7 @@ class Quotation:
         self._mark = secrets.token_hex(_BYTES)
         self.opening = f"<quote {self._mark}>"
         self.closing = f"</quote {self._mark}>"
-        self.cost = estimate(f"<quote {DEAREST}>\n\n</quote {DEAREST}>\n")
+        self.cost = estimate(f"<quote {COSTLIEST_DIGITS}>\n\n</quote {COSTLIEST_DIGITS}>\n")
         """Tokens for the tags. The same for all digits, so that responses do not depend on them."""
 
     def enclose(self, text: str) -> str:

@@ -15,8 +15,8 @@ from ..redact import Redactor
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
-from .answer import USUAL, Answer
 from .quoting import inline, name
+from .response import DEFAULT_BUDGET, ToolResponse
 from .scope import Caller, ProjectScope, find_session
 
 _T = TypeVar("_T")
@@ -30,7 +30,7 @@ _TITLE = 30
 class BudgetParams(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Parameters of every tool."""
 
-    budget: Annotated[int, msgspec.Meta(description="max tokens in the answer")] = USUAL
+    budget: Annotated[int, msgspec.Meta(description="max tokens in the answer")] = DEFAULT_BUDGET
     cursor: Annotated[str, msgspec.Meta(description="from the end of the last answer, to continue")] = ""
 
 
@@ -67,12 +67,12 @@ class ToolRequest:
         """Return the session with this id, prefix of an id, or `latest`."""
         return find_session(self.store, self.sessions, name)
 
-    def answer(self, budget: int, headline: str) -> Answer:
-        """Return a new response with a headline."""
-        answer = Answer(budget, headline)
+    def start_response(self, budget: int, headline: str) -> ToolResponse:
+        """Start a response with a headline."""
+        response = ToolResponse(budget, headline)
         if self._is_behind:
-            answer.line(_BEHIND)
-        return answer
+            response.line(_BEHIND)
+        return response
 
     # --- redacted data ---
 

@@ -30,17 +30,17 @@ _COSTS = {"space": 0, "one": 1, "two": 2}
 each byte may be a token."""
 
 
-def estimate(text: str, most: int | None = None) -> int:
-    """Return the largest number of tokens that a text is likely to have. Counting stops when it exceeds `most`."""
+def estimate(text: str, max_tokens: int | None = None) -> int:
+    """Return the largest number of tokens that a text is likely to have. Stops counting above `max_tokens`."""
     total = 0
     for _, size in _pieces(text):
         total += size
-        if most is not None and total > most:
+        if max_tokens is not None and total > max_tokens:
             break
     return total
 
 
-def fitting(text: str, tokens: int) -> int:
+def prefix_length(text: str, tokens: int) -> int:
     """Return the length of the longest prefix of a text that has at most this many tokens."""
     total = 0
     for start, size in _pieces(text):

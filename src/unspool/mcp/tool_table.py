@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..core.errors import NotFoundError, UsageError
-from .answer import LEAST, MOST, check_budget
 from .request import BudgetParams, ToolRequest
+from .response import MAX_BUDGET, MIN_BUDGET, check_budget
 from .tools.context_at import ContextParams, context_at
 from .tools.history_of_file import FileHistoryParams, history_of_file
 from .tools.read_session import ReadSessionParams, read_session
@@ -27,14 +27,14 @@ class MemoryTool(NamedTuple):
     name: str
     description: str
     params: type[BudgetParams]
-    answer: Callable[[ToolRequest, Any], str]
+    run: Callable[[ToolRequest, Any], str]
 
     def input_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the parameters, without details that a model does not need."""
         _, components = msgspec.json.schema_components([self.params])
         schema = components[self.params.__name__]
         properties = {name: _short(value) for name, value in schema["properties"].items()}
-        properties["budget"] |= {"minimum": LEAST, "maximum": MOST}
+        properties["budget"] |= {"minimum": MIN_BUDGET, "maximum": MAX_BUDGET}
         found = {"type": "object", "properties": properties, "additionalProperties": False}
         return found | ({"required": schema["required"]} if schema.get("required") else {})
 
@@ -96,7 +96,7 @@ def call_tool(request: ToolRequest, name: str, arguments: Mapping[str, Any]) -> 
     except msgspec.ValidationError as error:
         raise UsageError(f"{tool.name}: {error}") from error
     check_budget(params.budget)
-    return tool.answer(request, params)
+    return tool.run(request, params)
 
 
 def find_tool(name: str) -> MemoryTool:

@@ -12,9 +12,9 @@ from ...core.errors import UsageError
 from ...core.plural import counted
 from ...core.session import Context, Session
 from ...store.rows import SessionRow
-from ..answer import Answer, Part, Quoted, quoted
 from ..message_text import blocks_of, heading
 from ..request import BudgetParams, ToolRequest, offset_of
+from ..response import Part, Quoted, ToolResponse, quoted
 
 _AT_ONCE = 40
 _EXCERPT = 40
@@ -40,17 +40,17 @@ def context_at(request: ToolRequest, params: ContextParams) -> str:
     context = session.context_at(index)
     offset = offset_of(params.cursor)
     where = f"before message {index}" if index < len(session) else "for the next message"
-    answer = request.answer(params.budget, f"{request.describe(row)}; context {where}, the newest first")
+    response = request.start_response(params.budget, f"{request.describe(row)}; context {where}, the newest first")
     if not params.cursor:
-        _summarize(answer, session, context, index)
+        _summarize(response, session, context, index)
     newest = context.message_indices[::-1]
     while chosen := newest[offset : offset + _AT_ONCE]:
         found = request.each(row, chosen)
         for message_index in chosen:
-            if message_index in found and not answer.add(_item(found[message_index], row.agent)):
-                return answer.text("context_at", str(offset))
+            if message_index in found and not response.add(_item(found[message_index], row.agent)):
+                return response.text("context_at", str(offset))
             offset += 1
-    return answer.text("context_at", note="" if newest else "Nothing was in the context.")
+    return response.text("context_at", note="" if newest else "Nothing was in the context.")
 
 
 def _outline(request: ToolRequest, row: SessionRow) -> Session:
@@ -59,19 +59,19 @@ def _outline(request: ToolRequest, row: SessionRow) -> Session:
     return msgspec.structs.replace(request.head(row), messages=messages.outlines(row.id, messages.patches(row.id)))
 
 
-def _summarize(answer: Answer, session: Session, context: Context, index: int) -> None:
+def _summarize(response: ToolResponse, session: Session, context: Context, index: int) -> None:
     inside = set(context.message_indices)
-    answer.line(f"in context: {counted(len(inside), 'message')} ({_ranges(context.message_indices)})")
+    response.line(f"in context: {counted(len(inside), 'message')} ({_ranges(context.message_indices)})")
     gone = [earlier for earlier in range(min(index, len(session))) if earlier not in inside]
     if gone:
-        answer.line(f"not in context: {counted(len(gone), 'earlier message')} ({_ranges(gone)})")
+        response.line(f"not in context: {counted(len(gone), 'earlier message')} ({_ranges(gone)})")
     if not context.recorded:
-        answer.line("The agent had replaced its context with something that is not in the log.")
+        response.line("The agent had replaced its context with something that is not in the log.")
     if context.omitted_calls:
-        answer.line(f"not sent to the model: {counted(len(context.omitted_calls), 'call')} without a result")
+        response.line(f"not sent to the model: {counted(len(context.omitted_calls), 'call')} without a result")
     for boundary in (*session.compaction.inherited, *session.compaction.boundaries):
         if boundary.message_index in inside and boundary.summary:
-            answer.add([f"summary at message {boundary.message_index}:", quoted(boundary.summary, _SUMMARY)])
+            response.add([f"summary at message {boundary.message_index}:", quoted(boundary.summary, _SUMMARY)])
 
 
 def _ranges(indices: Iterable[int]) -> str:

@@ -15,10 +15,10 @@ from ...core.session import Session
 from ...store.filters import SessionFilter
 from ...store.rows import SessionRow
 from ...store.touched_files import FileTouch, TouchedFiles
-from ..answer import Part, quoted
 from ..message_text import changed_lines
 from ..quoting import inline, name
 from ..request import BudgetParams, ToolRequest, moment, offset_of
+from ..response import Part, quoted
 
 _AT_ONCE = 20
 _PATH, _CHANGE, _REASON = 40, 100, 80
@@ -43,17 +43,19 @@ def history_of_file(request: ToolRequest, params: FileHistoryParams) -> str:
     path = _relative(request, params.path)
     files = TouchedFiles(request.store.database, request.store.sessions)
     offset, known = offset_of(params.cursor), None
-    answer = request.answer(params.budget, f"Calls that read or changed it in the sessions of {request.scope.text}:")
+    response = request.start_response(
+        params.budget, f"Calls that read or changed it in the sessions of {request.scope.text}:"
+    )
     while touches := files.touches(path, request.sessions, _AT_ONCE, offset):
         for touch in touches:
             header: list[Part] = []
             if known is None or known.row.id != touch.session:
                 known = _known(request, touch.session)
                 header.append(request.describe(known.row))
-            if not answer.add([*header, *_calls(request, known, touch)]):
-                return answer.text("history_of_file", str(offset))
+            if not response.add([*header, *_calls(request, known, touch)]):
+                return response.text("history_of_file", str(offset))
             offset += 1
-    return answer.text("history_of_file", note="" if answer.items else "No session read or changed this file.")
+    return response.text("history_of_file", note="" if response.items else "No session read or changed this file.")
 
 
 def _relative(request: ToolRequest, given: str) -> str:
@@ -90,8 +92,8 @@ def _calls(request: ToolRequest, known: _Known, touch: FileTouch) -> Iterator[Pa
     agent = agent_named(known.row.agent)
     path = request.text(touch.path)
     for message in request.each(known.row, [touch.message]).values():
-        left = " (on an abandoned branch)" if message.branch else ""
-        yield f"message {message.index}, {moment(message.timestamp)}{left}: {inline(path, _PATH)}"
+        branch = " (on an abandoned branch)" if message.branch else ""
+        yield f"message {message.index}, {moment(message.timestamp)}{branch}: {inline(path, _PATH)}"
         for block in message.blocks:
             if isinstance(block, m.ToolCall) and path in agent.touched(block.name, block.raw_input):
                 yield from _call(block, agent.describe(block.name, block.raw_input), known)

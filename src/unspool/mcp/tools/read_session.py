@@ -12,9 +12,9 @@ from ...core import model as m
 from ...core.errors import NotFoundError, UsageError
 from ...core.plural import counted
 from ...store.rows import SessionRow
-from ..answer import Answer
 from ..message_text import MessageBlock, blocks_of, heading
 from ..request import BudgetParams, ToolRequest, bad_cursor
+from ..response import ToolResponse
 
 _AT_ONCE = 40
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,6})\.(\d{1,10})")
@@ -45,18 +45,20 @@ def read_session(request: ToolRequest, params: ReadSessionParams) -> str:
     row = request.find(params.session)
     first, last = _window(row, params)
     start = _start(params.cursor, first, last)
-    answer = request.answer(params.budget, f"{request.describe(row)}; {counted(row.messages, 'message')}, {row.status}")
+    response = request.start_response(
+        params.budget, f"{request.describe(row)}; {counted(row.messages, 'message')}, {row.status}"
+    )
     _check_branch(request, row, params.branch)
     is_whole = first == last
     for message in _messages(request, row, start.message, last):
         if message.branch != params.branch:
             continue
         begin = start if message.index == start.message else _Position(message.index)
-        stop = _show(answer, message, row.agent, begin, is_whole)
+        stop = _show(response, message, row.agent, begin, is_whole)
         if stop is not None:
-            return answer.text("read_session", str(stop))
-    note = "" if answer.items else "No messages of this branch are in this range."
-    return answer.text("read_session", note=note)
+            return response.text("read_session", str(stop))
+    note = "" if response.items else "No messages of this branch are in this range."
+    return response.text("read_session", note=note)
 
 
 def _window(row: SessionRow, params: ReadSessionParams) -> tuple[int, int]:
@@ -91,36 +93,38 @@ def _messages(request: ToolRequest, row: SessionRow, first: int, last: int) -> I
         yield from request.messages(row, start, min(start + _AT_ONCE, last + 1))
 
 
-def _show(answer: Answer, message: m.Message, agent: str, begin: _Position, is_whole: bool) -> _Position | None:
+def _show(response: ToolResponse, message: m.Message, agent: str, begin: _Position, is_whole: bool) -> _Position | None:
     """Add a message, starting at a position. Return where to continue if there was not enough room."""
     for number, block in enumerate(blocks_of(message, agent)):
         if number < begin.block:
             continue
         at = _Position(message.index, number, begin.character if number == begin.block else 0)
         label = heading(message) if number == begin.block else ""
-        end = _show_block(answer, block, label, at, is_whole)
+        end = _show_block(response, block, label, at, is_whole)
         if end is not None:
             return end
     return None
 
 
-def _show_block(answer: Answer, block: MessageBlock, label: str, at: _Position, is_whole: bool) -> _Position | None:
+def _show_block(
+    response: ToolResponse, block: MessageBlock, label: str, at: _Position, is_whole: bool
+) -> _Position | None:
     """Add a block, starting at a position. Return where to continue if there was not enough room."""
     start = at.character
     words = ", ".join(part for part in (label, block.label, f"from character {start}" if start else "") if part)
     text = block.text[start:]
-    if not answer.has_room(words, text):
+    if not response.has_room(words, text):
         return at
-    answer.items += 1
+    response.items += 1
     if words:
-        answer.line(f"{words}:" if text else words)
+        response.line(f"{words}:" if text else words)
     if not text:
         return None
-    is_short_of_room = is_whole or answer.quote_room < block.usual
-    shown = answer.quote(text, None if is_whole else block.usual)
+    is_short_of_room = is_whole or response.quote_room < block.max_tokens
+    shown = response.quote(text, None if is_whole else block.max_tokens)
     if shown == len(text):
         return None
     if is_short_of_room:
         return at._replace(character=start + shown)
-    answer.line(f"({len(text) - shown:,} more characters; for all of it: first={at.message}, last={at.message})")
+    response.line(f"({len(text) - shown:,} more characters; for all of it: first={at.message}, last={at.message})")
     return None

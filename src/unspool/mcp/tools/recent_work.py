@@ -13,8 +13,8 @@ from ...core.plural import counted
 from ...core.timestamps import parse_time
 from ...store.rows import SessionRow
 from ...store.touched_files import TouchedFiles
-from ..answer import Part, quoted
 from ..request import BudgetParams, ToolRequest, moment, offset_of
+from ..response import Part, quoted
 
 _AT_ONCE = 10
 _LATEST = 40
@@ -34,15 +34,15 @@ def recent_work(request: ToolRequest, params: RecentWorkParams) -> str:
     wanted = replace(request.sessions, kind="main", active_since=parse_time(params.since))
     offset = offset_of(params.cursor)
     total = request.store.sessions.count(wanted)
-    answer = request.answer(
+    response = request.start_response(
         params.budget, f"{counted(total, 'session')} in {request.scope.text}, the most recent first:"
     )
     while rows := request.store.sessions.select(wanted, limit=_AT_ONCE, offset=offset):
         for row in rows:
-            if not answer.add(_item(request, row)):
-                return answer.text("recent_work", str(offset))
+            if not response.add(_item(request, row)):
+                return response.text("recent_work", str(offset))
             offset += 1
-    return answer.text("recent_work", note="" if answer.items else "No sessions.")
+    return response.text("recent_work", note="" if response.items else "No sessions.")
 
 
 def _item(request: ToolRequest, row: SessionRow) -> list[Part]:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ...core.plural import counted
 from ...search.query import Name, Query, Values, parse
 from ...store.search import Found
-from ..answer import Part, quoted
 from ..request import BudgetParams, ToolRequest, offset_of
+from ..response import Part, quoted
 
 _AT_ONCE = 10
 _HITS = 3
@@ -38,7 +38,9 @@ def search(request: ToolRequest, params: SearchParams) -> str:
     """Find sessions by their content."""
     query = _without_echoes(parse(params.query))
     offset = offset_of(params.cursor)
-    answer = request.answer(params.budget, f"Matches in the sessions of {request.scope.text}, the best first:")
+    response = request.start_response(
+        params.budget, f"Matches in the sessions of {request.scope.text}, the best first:"
+    )
     more = True
     while more:
         page = request.store.search.run(
@@ -46,11 +48,11 @@ def search(request: ToolRequest, params: SearchParams) -> str:
         )
         for found in page.found:
             # A session in which only secrets match has no hits.
-            if found.hits and not answer.add(_item(request, found)):
-                return answer.text("search", str(offset))
+            if found.hits and not response.add(_item(request, found)):
+                return response.text("search", str(offset))
             offset += 1
         more = page.more and bool(page.found)
-    return answer.text("search", note="" if answer.items else "No matches.")
+    return response.text("search", note="" if response.items else "No matches.")
 
 
 def _without_echoes(query: Query) -> Query:

@@ -11,10 +11,10 @@ from ...core.plural import counted
 from ...core.timestamps import parse_time
 from ...store.filters import EventFilter
 from ...store.rows import EventRow
-from ..answer import Part, quoted
 from ..message_text import described
 from ..quoting import name
 from ..request import BudgetParams, ToolRequest, moment, offset_of
+from ..response import Part, quoted
 
 _AT_ONCE = 20
 _ACTION, _REASON = 120, 160
@@ -35,16 +35,16 @@ def what_was_refused(request: ToolRequest, params: RefusedParams) -> str:
     )
     offset = offset_of(params.cursor)
     rows, total = request.store.events.page(wanted, _AT_ONCE, offset)
-    answer = request.answer(
+    response = request.start_response(
         params.budget, f"{counted(total, 'rejected action')} in {request.scope.text}, the most recent first:"
     )
     while rows:
         for row in rows:
-            if not answer.add(_item(request, row)):
-                return answer.text("what_was_refused", str(offset))
+            if not response.add(_item(request, row)):
+                return response.text("what_was_refused", str(offset))
             offset += 1
         rows, _ = request.store.events.page(wanted, _AT_ONCE, offset)
-    return answer.text("what_was_refused", note="" if answer.items else "Nothing was rejected.")
+    return response.text("what_was_refused", note="" if response.items else "Nothing was rejected.")
 
 
 def _item(request: ToolRequest, row: EventRow) -> list[Part]:

@@ -10,7 +10,7 @@ import pytest
 
 from unspool.ingest.archive import ArchivedOriginals
 from unspool.ingest.history import History
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.restore import restore_session
 from unspool.ingest.sync import Syncer
 from unspool.ingest.verify import Verifier
@@ -161,7 +161,7 @@ def test_push_copies_earlier_versions(store: Store, home: Path, tmp_path: Path) 
     path.unlink()
     synced(store, home)
     team = new_store(tmp_path / "team.db")
-    assert push_kept(store, team) == 1
+    assert push_archived(store, team) == 1
     ours, theirs = (History(one, one.sessions.find(path.stem)).versions for one in (store, team))
     assert theirs == ours
     assert [restored(team, path.stem, tmp_path, number) for number in range(1, 6)] == states

@@ -12,7 +12,7 @@ import pytest
 from unspool.agents import AGENTS
 from unspool.core import model as m
 from unspool.ingest.change_diff import Comparison, StoredState, differences, superseded
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.sync import Syncer
 from unspool.ingest.tail import SessionTail
 from unspool.store.message_patches import MessagePatches, Span
@@ -233,7 +233,7 @@ def test_a_session_that_is_pushed_is_new(journal: Journal, tmp_path: Path) -> No
     journal.after_sync()
     (tmp_path / "other").mkdir()
     target = Journal(tmp_path / "other")
-    assert push_kept(journal.store, target.store) == 1
+    assert push_archived(journal.store, target.store) == 1
     assert [kind for kind, _ in target.told()] == ["session.created"]
     target.store.close()
 

@@ -22,7 +22,7 @@ import pytest
 
 from unspool.agents import AGENTS, SessionRef, SessionSource
 from unspool.ingest import reader_pool, sync
-from unspool.ingest.read_parts import PartFileError, PartWriter, readings, write_positions
+from unspool.ingest.read_parts import PartFileError, PartWriter, spooled_results, write_positions
 from unspool.ingest.reader_pool import ReaderPool, Task
 from unspool.ingest.scan import LogStat, compare
 from unspool.ingest.sync import Syncer
@@ -94,9 +94,9 @@ def test_parts_are_read_one_at_a_time(tmp_path: Path) -> None:
     position = _read(_task(tmp_path), tmp_path / "parts")
     with open(tmp_path / "parts", "r+b") as file:
         file.seek(0, os.SEEK_END)
-        for reading in readings(file.fileno(), write_positions(file, [position])):
-            assert sum(1 for _ in reading.parts()) == reading.read.parts > 5
-            assert _peak(lambda reading=reading: [None for _ in reading.parts()]) < size / 2  # type: ignore[misc]
+        for spooled in spooled_results(file.fileno(), write_positions(file, [position])):
+            assert sum(1 for _ in spooled.parts()) == spooled.result.parts > 5
+            assert _peak(lambda spooled=spooled: [None for _ in spooled.parts()]) < size / 2  # type: ignore[misc]
     assert (tmp_path / "parts").stat().st_size == 0
 
 

@@ -17,7 +17,7 @@ from tests.store.contents import MACHINE, contents, difference, fresh, new_store
 from tests.store.homes import AGENTS, log_of, write_home
 from unspool.core.errors import BusyError, DamagedError
 from unspool.ingest import store_repair
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.restore import RestoredFile, restore_session
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
@@ -270,7 +270,7 @@ def test_push_copies_checksums(store: Store, tmp_path: Path) -> None:
     """The other store can be verified as well."""
     store.database.rows("UPDATE session SET gone_at = 1")
     team = new_store(tmp_path / "team.db")
-    assert push_kept(store, team) == 6
+    assert push_archived(store, team) == 6
     assert Verifier(team).run().faults == []
     team.close()
 

@@ -65,7 +65,7 @@ def contents(store: Store, *, gone: bool = False) -> Contents:
     return {
         "sessions": {f"{row.agent} {row.name}": _session(store, row.id, words) for row in sessions},
         "files": {
-            path: (row.agent, row.size, row.kept, b"".join(store.files.chunks(row.id)))
+            path: (row.agent, row.size, row.archived_size, b"".join(store.files.chunks(row.id)))
             for path, row in sorted(store.files.all().items())
             if gone or row.gone_at is None
         },

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unspool.core.errors import UnspoolError
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.sync import Syncer
 from unspool.store.database import Database, Row
 from unspool.store.store import Store
@@ -83,7 +83,7 @@ def gone_in(now: Contents, expected: Contents) -> set[str]:
 def push(source: Store, target: Store, home: Path) -> None:
     """Copy everything to another store, as the command does."""
     Syncer(target, home).run()
-    push_kept(source, target)
+    push_archived(source, target)
 
 
 def fail_at_every_statement(

@@ -14,7 +14,7 @@ import pytest
 from unspool.core import model as m
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.ingest.restore import restore_session
-from unspool.ingest.retention import fates
+from unspool.ingest.retention import session_retentions
 from unspool.redact import Redactor
 from unspool.search.query import Filters, parse
 from unspool.store.backends import postgres, sqlite
@@ -498,10 +498,10 @@ def test_times_at_the_edge_of_the_calendar(written: str, read: datetime, store: 
         (entry,) = UsageReporter(store.database, shipped_prices(), zone).report(UsageFilter(), ("day",)).entries
         assert days == [entry.day]
     assert sum(turn.replies for turn in turn_usage(store.database, shipped_prices(), row.id)) == 1
-    (fate,) = fates(store, [home])
-    assert fate.session.name == row.name
-    assert fate.is_near(10**12)
-    assert not fate.is_near(-(10**12))
+    (retained,) = session_retentions(store, [home])
+    assert retained.session.name == row.name
+    assert retained.is_near(10**12)
+    assert not retained.is_near(-(10**12))
 
 
 # --- several ----------------------------------------------------------------------------------------------------------

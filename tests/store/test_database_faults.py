@@ -16,7 +16,7 @@ import pytest
 
 from unspool.cli.main import main
 from unspool.core.errors import UnspoolError
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.sync import Syncer
@@ -118,7 +118,7 @@ def test_a_push_that_fails_is_made_good_by_the_next(situation: FileSituation, fa
         return situation.folder / "target.db"
 
     def work(store: Store) -> None:
-        push_kept(source, store)
+        push_archived(source, store)
 
     def check(store: Store) -> None:
         pushed, gone = contents(store, gone=True), gone_in(whole, situation.expected)

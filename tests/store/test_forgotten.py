@@ -6,7 +6,7 @@ from pathlib import Path
 
 import zstandard
 
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
@@ -69,8 +69,8 @@ def test_a_store_is_verified_and_repaired(store: Store, tmp_path: Path) -> None:
     path.unlink()
     log_of("claude", 1, "another").write(home)
     synced(own, home)
-    assert push_kept(own, store) == 1
-    assert push_kept(own, store) == 0
+    assert push_archived(own, store) == 1
+    assert push_archived(own, store) == 0
     (row,) = [row for row in own.sessions.select() if row.gone_at is not None]
     assert store.sessions.find(row.name).messages == row.messages
     # What an earlier version stored has no checksum.

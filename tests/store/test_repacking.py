@@ -14,7 +14,7 @@ import pytest
 
 from unspool.core.errors import DamagedError
 from unspool.ingest.history import History
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.restore import restore_session
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
@@ -231,7 +231,7 @@ def test_push_copies_messages_that_depend_on_nothing(compacted: Store, home: Pat
         log_of(agent, 1, "another").write(home)
     synced(compacted, home)
     team = new_store(tmp_path / "team.db")
-    assert push_kept(compacted, team) == 6
+    assert push_archived(compacted, team) == 6
     ours, theirs = (contents(store, gone=True)["sessions"] for store in (compacted, team))
     assert {name: ours[name] for name in theirs} == theirs
     assert (_with_base(team, "block"), _with_base(team, "chunk")) == (0, 0)

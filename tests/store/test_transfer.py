@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unspool.core.errors import UnspoolError
-from unspool.ingest.push import push_kept
+from unspool.ingest.push import push_archived
 from unspool.ingest.rebuild import copy_readable
 from unspool.store import transfer
 from unspool.store.filters import SessionFilter
@@ -70,11 +70,11 @@ def test_a_push_adds_the_versions_that_are_missing(
     synced(own, home)
     (row,) = own.sessions.select(SessionFilter(is_gone=True))
     before = _versions(store, path)
-    push_kept(own, store)
+    push_archived(own, store)
     assert _versions(store, path) == [*before, *history[seen:]]
     (copied,) = store.sessions.select()
     assert copied.messages == row.messages
-    assert push_kept(own, store) == 0
+    assert push_archived(own, store) == 0
     own.close()
 
 

@@ -277,11 +277,11 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
 
     def _context_of(self, span: Span) -> Context:
         unanswered = self._unanswered(span.indices)
-        fate = self.info.unanswered
+        treatment = self.info.unanswered
         return Context(
             message_indices=span.indices,
-            omitted_calls=unanswered if fate == "omitted" else [],
-            made_up_results=unanswered if fate == "made_up" else [],
+            omitted_calls=unanswered if treatment == "omitted" else [],
+            made_up_results=unanswered if treatment == "made_up" else [],
             recorded=span.recorded,
         )
 

@@ -35,7 +35,7 @@ class LogChangedError(UnspoolError):
 class PackedLog(NamedTuple):
     """A log whose bytes were compressed for the archive."""
 
-    kept: int
+    size: int
     """Number of bytes before compression."""
     mark: bytes
 
@@ -43,7 +43,7 @@ class PackedLog(NamedTuple):
 def pack_log(stat: LogStat, give: Callable[[int, int, bytes], None]) -> PackedLog:
     """Compress a new log, and pass each chunk to `give`, with its start and length. Raises OSError."""
     mark, start = Mark(), 0
-    with _opened(stat) as file:
+    with _open(stat) as file:
         for data in _pieces(file, stat.size):
             mark.add(data)
             give(start, len(data), pack(data))
@@ -51,9 +51,9 @@ def pack_log(stat: LogStat, give: Callable[[int, int, bytes], None]) -> PackedLo
     return PackedLog(start, mark.digest())
 
 
-def keep_new(store: Store, stat: LogStat, log: PackedLog, at: float) -> int:
+def add_file_row(store: Store, stat: LogStat, log: PackedLog, at: float) -> int:
     """Add the row of a log whose chunks are about to be added; returns its id."""
-    row = stat.row()._replace(kept=log.kept, mark=log.mark, verified=log.kept, archived_at=at)
+    row = stat.row()._replace(archived_size=log.size, mark=log.mark, verified=log.size, archived_at=at)
     return store.files.put(row)
 
 
@@ -67,11 +67,11 @@ def archive_log(store: Store, change: ChangedLog, at: float, add: Add, *, is_fol
     archiving = Archiving(store, change, at, is_followed)
     add(archiving.begin, 0)
     if change.how == "touched" and before is not None:
-        add(partial(archiving.finish, before.kept, before.mark), 0)
+        add(partial(archiving.finish, before.archived_size, before.mark), 0)
         return archiving
     appends_to = before if change.how not in REPLACED else None
-    start = appends_to.kept - appends_to.kept % CHUNK if appends_to is not None else 0
-    with _opened(stat) as file:
+    start = appends_to.archived_size - appends_to.archived_size % CHUNK if appends_to is not None else 0
+    with _open(stat) as file:
         if appends_to is not None:
             _check(store, file, stat, appends_to, start)
             file.seek(start)
@@ -79,7 +79,7 @@ def archive_log(store: Store, change: ChangedLog, at: float, add: Add, *, is_fol
             add(partial(archiving.put, start, len(data), compressed := pack(data)), len(compressed))
             start += len(data)
         mark = mark_of(file, start)
-    if appends_to is not None and start < appends_to.kept:
+    if appends_to is not None and start < appends_to.archived_size:
         raise LogChangedError(f"{stat.path} was truncated while it was read")
     add(partial(archiving.finish, start, mark), 0)
     return archiving
@@ -107,27 +107,29 @@ class Archiving:
             self.id = files.replace(before.id, self._at, row)
             if before.verified:
                 # Bytes appended after the last full comparison may never have been in one file with those before them.
-                files.put(before._replace(kept=before.verified))
+                files.put(before._replace(archived_size=before.verified))
         else:
             self.id = before.id
-            if stat.size > before.kept:
-                files.add_growth(before.id, before.kept, self._at, _SEPARATE_SECONDS if self._is_followed else 0.0)
+            if stat.size > before.archived_size:
+                files.add_growth(
+                    before.id, before.archived_size, self._at, _SEPARATE_SECONDS if self._is_followed else 0.0
+                )
 
     def put(self, start: int, length: int, data: bytes) -> None:
         """Write a chunk."""
         self._store.files.put_chunk(self.id, start, length, data)
 
-    def finish(self, kept: int, mark: bytes) -> None:
+    def finish(self, size: int, mark: bytes) -> None:
         """Update the row. The new version is stored by now, so the previous one can be compressed against it."""
         files, before = self._store.files, self._change.before
         row = self._change.stat.row(files.get(self.id))
-        files.put(row._replace(kept=kept, mark=mark, verified=row.verified if self._is_followed else kept))
+        files.put(row._replace(archived_size=size, mark=mark, verified=row.verified if self._is_followed else size))
         if before is not None and before.id != self.id:
             files.shrink(before.id, self.id)
 
 
 @contextmanager
-def _opened(stat: LogStat) -> Iterator[ByteStream]:
+def _open(stat: LogStat) -> Iterator[ByteStream]:
     """Open a log; errors when opening or reading it are recorded with its path."""
     try:
         with stat.source.open() as file:
@@ -146,7 +148,7 @@ def _check(store: Store, file: ByteStream, stat: LogStat, row: FileRow, start: i
     is_same = stat.source.stamp() == stat[2:]
     file.seek(start if is_same else 0)
     archived = store.files.intact_chunks(row.id, start if is_same else 0)
-    if how_differs(file, stat.size, row.kept, archived) not in ("grown", "touched"):
+    if how_differs(file, stat.size, row.archived_size, archived) not in ("grown", "touched"):
         raise LogChangedError(f"{stat.path} was rewritten while it was read")
 
 

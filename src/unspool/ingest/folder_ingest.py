@@ -16,8 +16,8 @@ from ..io.files import name_of
 from ..store import Store
 from ..store.rows import FileRow, StoredSession
 from .archive import Archiving, LogChangedError, archive_log
-from .read_parts import Reading, write_new
-from .scan import REPLACED, ChangedLog, Scan, surroundings
+from .read_parts import SpooledResult, write_new
+from .scan import REPLACED, ChangedLog, Scan, session_fingerprint
 from .session import SessionIngest, WriteQueue, remove_session
 from .sync_report import Report
 from .transactions import Pipeline, concerns_session
@@ -29,8 +29,8 @@ class OutdatedSession(NamedTuple):
     """A session that has to be read."""
 
     ref: SessionRef
-    around: str | None
-    """The fingerprint of its surroundings; None for a new session, which gets it when it is read."""
+    fingerprint: str | None
+    """See `session_fingerprint`; None for a new session, which gets it when it is read."""
     is_known: bool
     same_files: bool
     """Whether it was read from the same files before, even if they were elsewhere."""
@@ -78,15 +78,15 @@ class FolderIngest:
         """Return the sessions that were read from one source before."""
         return self._store.sessions.from_source(self.agent, ref.id)
 
-    def take_in_ready(self, outdated: OutdatedSession, reading: Reading, pipeline: Pipeline) -> None:
+    def ingest_spooled(self, outdated: OutdatedSession, spooled: SpooledResult, pipeline: Pipeline) -> None:
         """Write a new session that another process has read."""
-        read, ref = reading.read, outdated.ref
-        self._unreadable.add(read.faults)
-        if read.is_gone:
+        result, ref = spooled.result, outdated.ref
+        self._unreadable.add(result.faults)
+        if result.is_gone:
             self._unreadable.note_changing(ref.path)
             return
-        if read.failure:
-            self._reject(outdated, read.failure, pipeline)
+        if result.failure:
+            self._reject(outdated, result.failure, pipeline)
             return
         try:
             self._unreadable.check_new(paths_of(ref))
@@ -95,8 +95,8 @@ class FolderIngest:
             return
 
         # Of a session that was written, nothing has to stay in memory, unless the transaction is rolled back.
-        changes = {path: self._changed.pop(path) for path in read.logs if path in self._changed}
-        if changes.keys() != read.logs.keys():
+        changes = {path: self._changed.pop(path) for path in result.logs if path in self._changed}
+        if changes.keys() != result.logs.keys():
             # Another session was read from the same file.
             self._changed |= changes
             self.run(outdated, pipeline)
@@ -104,11 +104,11 @@ class FolderIngest:
 
         def write() -> None:
             stats, mark = {path: change.stat for path, change in changes.items()}, self._unreadable.mark()
-            write_new(self._store, self.agent, ref.id, reading, stats, self._at, mark, self._forgotten)
+            write_new(self._store, self.agent, ref.id, spooled, stats, self._at, mark, self._forgotten)
 
         def write_all() -> None:
-            pipeline.write(write, read.weight)
-            self._report.new += sum(session.name not in self._forgotten for session in read.sessions)
+            pipeline.write(write, result.weight)
+            self._report.new += sum(session.name not in self._forgotten for session in result.sessions)
 
         def read_again() -> None:
             self._changed.update(changes)
@@ -160,7 +160,9 @@ class FolderIngest:
         ref, paths = outdated.ref, paths_of(outdated.ref)
         with collect_faults() as faults:
             try:
-                around = surroundings(self.home, ref) if outdated.around is None else outdated.around
+                fingerprint = (
+                    session_fingerprint(self.home, ref) if outdated.fingerprint is None else outdated.fingerprint
+                )
                 files = [self._archive(path, queue) for path in paths]
                 read = self._read_sessions(outdated, stored, queue)
             finally:
@@ -170,11 +172,11 @@ class FolderIngest:
             queue.cancel(LogChangedError("the session has to be read again"))
             self._read(outdated._replace(same_files=False), stored, queue)
             return
-        around = self._unreadable.mark() + around
+        fingerprint = self._unreadable.mark() + fingerprint
         left = dict(stored)
         for ingest, writer in read:
             ending = writer.finish()
-            queue.add(partial(_finish, ingest, ending, around, files), ending.weight)
+            queue.add(partial(_finish, ingest, ending, fingerprint, files), ending.weight)
             before = left.pop(ingest.name, None)
             self._report.new += before is None
             self._report.changed += before is not None
@@ -265,5 +267,5 @@ def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _finish(ingest: SessionIngest, ending: Ending, around: str, files: list[Archiving | FileRow | None]) -> None:
-    ingest.finish(ending, around, [file.id for file in files if file is not None])
+def _finish(ingest: SessionIngest, ending: Ending, fingerprint: str, files: list[Archiving | FileRow | None]) -> None:
+    ingest.finish(ending, fingerprint, [file.id for file in files if file is not None])

@@ -15,7 +15,7 @@ from ..store.rows import READ_AGAIN, StoredSession
 from .folder_ingest import FolderIngest, OutdatedSession, paths_of
 from .reader_pool import TOO_LARGE, Task
 from .reading_order import reading_order
-from .scan import ChangedLog, Scan, is_same_around, share_paths, surroundings
+from .scan import ChangedLog, Scan, is_same_fingerprint, session_fingerprint, share_paths
 from .session_listing import list_elsewhere
 from .sync_report import Report
 from .transactions import Pipeline, concerns_session
@@ -41,14 +41,14 @@ class FolderSync(FolderIngest):
         with collect_faults() as faults:
             before = store.sessions.fingerprints(agent)
             refs = _each_once(agent, list_elsewhere(self.home) if is_large and not before else self.home.refs())
-            around = {ref.id: self._surroundings(ref) for ref in refs if ref.id in before}
+            fingerprints = {ref.id: self._fingerprint(ref) for ref in refs if ref.id in before}
         unreadable.add(faults.errors)
         listed = {ref.id: ref for ref in refs if ref.id not in forgotten}
         self._listed = frozenset(listed)
         own = {path for ref in refs for path in paths_of(ref)}
         share_paths(self._changed, own)
         self._others = [change for path, change in self._changed.items() if path not in own]
-        outdated = self._outdated(listed.values(), before, around)
+        outdated = self._outdated(listed.values(), before, fingerprints)
         key = reading_order((one.ref for one in outdated), self.changed_at)
         outdated.sort(key=lambda one: key(one.ref))
         self.work = dict(enumerate(outdated))
@@ -56,7 +56,7 @@ class FolderSync(FolderIngest):
         self._names: dict[str, str] = {}
         """The sessions of files that could not be read, by path."""
         for ref in listed.values():
-            self.note_unreadable(ref)
+            self.record_unreadable(ref)
 
     @cached_property
     def _ids(self) -> dict[str, list[int]]:
@@ -65,16 +65,16 @@ class FolderSync(FolderIngest):
     def _stored(self, ref: SessionRef) -> dict[str, StoredSession]:
         return self._store.sessions.from_source(self.agent, ref.id, self._ids.get(ref.id, ()))
 
-    def _surroundings(self, ref: SessionRef) -> str:
+    def _fingerprint(self, ref: SessionRef) -> str:
         try:
-            return surroundings(self.home, ref)
+            return session_fingerprint(self.home, ref)
         except Exception as error:
             if isinstance(error, OSError) or not concerns_session(error):
                 raise
             # This differs from every fingerprint, so the session is read, which reports the error.
             return "?"
 
-    def note_unreadable(self, ref: SessionRef) -> None:
+    def record_unreadable(self, ref: SessionRef) -> None:
         """Note the files of a session that could not be read, to report them under its name."""
         if self._unreadable.now:
             self._names |= {name: ref.id for path in paths_of(ref) if (name := name_of(path)) in self._unreadable.now}
@@ -92,17 +92,19 @@ class FolderSync(FolderIngest):
         for ref in refs:
             if not any(path in changed for path in paths_of(ref)) and self._unreadable.is_rejected(ref.path):
                 continue
-            around = now.get(ref.id)
-            if around is None:
+            fingerprint = now.get(ref.id)
+            if fingerprint is None:
                 found.append(OutdatedSession(ref, None, is_known=False, same_files=False))
                 continue
             paths = paths_of(ref)
             same_files = before[ref.id] != READ_AGAIN and files.get(ref.id) == {
                 _path_before(path, changed) for path in paths
             }
-            is_same = same_files and any(is_same_around(before[ref.id], start + around) for start in ("", mark))
+            is_same = same_files and any(
+                is_same_fingerprint(before[ref.id], start + fingerprint) for start in ("", mark)
+            )
             if not is_same or any(path in changed for path in paths):
-                found.append(OutdatedSession(ref, around, is_known=True, same_files=same_files))
+                found.append(OutdatedSession(ref, fingerprint, is_known=True, same_files=same_files))
         return found
 
     def tasks(self, number: int) -> Iterator[Task]:

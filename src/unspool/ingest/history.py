@@ -99,8 +99,8 @@ class History:
     def _found_steps(self, file: int) -> Iterator[_Step]:
         """Iterate over the states with the times at which they were found; those without a time come first."""
         for row in self._store.files.versions(file):
-            growth = [(start, at) for start, at in self._store.files.growth(row.id) if start < row.kept]
-            ends = [*(start for start, _ in growth), row.kept]
+            growth = [(start, at) for start, at in self._store.files.growth(row.id) if start < row.archived_size]
+            ends = [*(start for start, _ in growth), row.archived_size]
             yield _Step(row.archived_at or 0.0, row.origin, _state(row, ends[0]))
             for (_, at), end in zip(growth, ends[1:], strict=True):
                 yield _Step(at, "appended", _state(row, end))
@@ -119,7 +119,7 @@ class History:
         now = sorted(self._states[number - 1].items())
         return [(before.get(index), state) for index, state in now if before.get(index) != state]
 
-    def beside(self, number: int) -> list[FileState]:
+    def folder_files(self, number: int) -> list[FileState]:
         """Return other files in the session's own folder, such as saved outputs, as of the time of a version."""
         found = []
         for file in self._store.files.in_session_folder(self._session.id):

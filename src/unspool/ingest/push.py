@@ -10,7 +10,7 @@ from .change_diff import created
 from .writer import counted, tools_in
 
 
-def push_kept(source: Store, target: Store) -> int:
+def push_archived(source: Store, target: Store) -> int:
     """Copy the sessions whose files are gone; returns how many were copied.
 
     Sessions that the other store already has in full, or that were forgotten there, are left out.

@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 
 from ..core.errors import UnspoolError
 from ..store import Store
-from .archive import PackedLog, keep_new
+from .archive import PackedLog, add_file_row
 from .scan import LogStat
 from .session import SessionIngest
 from .writer import Ending, Messages
@@ -50,14 +50,14 @@ class ReadSession(NamedTuple):
     ending: Ending
 
 
-class ReadRef(NamedTuple):
+class ReadResult(NamedTuple):
     """The sessions of one source, or the reason why they could not be read; their parts are stored before it."""
 
     home: int
     position: int
     """Its position in the work of the home."""
-    around: str
-    """The fingerprint of its surroundings from before it was read."""
+    fingerprint: str
+    """See `session_fingerprint`; from before it was read."""
     sessions: list[ReadSession]
     logs: dict[Path, PackedLog]
     faults: dict[Path, OSError]
@@ -73,7 +73,7 @@ class ReadRef(NamedTuple):
 
 
 class PartWriter:
-    """Writes the parts of one source, followed by its `ReadRef`."""
+    """Writes the parts of one source, followed by its `ReadResult`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -87,10 +87,10 @@ class PartWriter:
         self.count += 1
         self.weight += weight
 
-    def finish(self, read: ReadRef) -> tuple[int, int]:
-        """Write the `ReadRef`; returns the offsets of the parts and of the `ReadRef`. Raises PartFileError."""
+    def finish(self, result: ReadResult) -> tuple[int, int]:
+        """Write the `ReadResult`; returns the offsets of the parts and of the `ReadResult`. Raises PartFileError."""
         end = self._file.tell()
-        self._dump(read)
+        self._dump(result)
         return self._start, end
 
     def _dump(self, value: object) -> None:
@@ -100,17 +100,17 @@ class PartWriter:
             raise PartFileError(f"a temporary file cannot be written: {error.strerror}") from error
 
 
-class Reading(NamedTuple):
-    """A source that another process has read. Its parts can be read until the next `Reading` is requested."""
+class SpooledResult(NamedTuple):
+    """A source that another process has read. Its parts can be read until the next `SpooledResult` is requested."""
 
-    read: ReadRef
+    result: ReadResult
     file: IO[bytes]
     start: int
 
     def parts(self) -> Iterator[Part]:
         """Read the parts, one at a time."""
         self.file.seek(self.start)
-        for _ in range(self.read.parts):
+        for _ in range(self.result.parts):
             yield pickle.load(self.file)
 
 
@@ -128,7 +128,7 @@ def empty_file(number: int) -> None:
     os.ftruncate(number, 0)
 
 
-def readings(number: int, position: int) -> Iterator[Reading]:
+def spooled_results(number: int, position: int) -> Iterator[SpooledResult]:
     """Iterate over the sources in a file, given by its descriptor; the file is emptied afterwards.
 
     `position` is what `write_positions` returned.
@@ -137,7 +137,7 @@ def readings(number: int, position: int) -> Iterator[Reading]:
         file.seek(position)
         for start, end in pickle.load(file):
             file.seek(end)
-            yield Reading(pickle.load(file), file, start)
+            yield SpooledResult(pickle.load(file), file, start)
     empty_file(number)
 
 
@@ -145,7 +145,7 @@ def write_new(
     store: Store,
     agent: str,
     ref: str,
-    reading: Reading,
+    spooled: SpooledResult,
     stats: Mapping[Path, LogStat],
     at: float,
     mark: str,
@@ -155,16 +155,16 @@ def write_new(
 
     Sessions that were forgotten are left out.
     """
-    read = reading.read
-    files = {path: keep_new(store, stats[path], log, at) for path, log in read.logs.items()}
-    sessions = [session for session in read.sessions if session.name not in forgotten]
+    result = spooled.result
+    files = {path: add_file_row(store, stats[path], log, at) for path, log in result.logs.items()}
+    sessions = [session for session in result.sessions if session.name not in forgotten]
     ingests = {session.name: SessionIngest(store, agent, session.name, ref) for session in sessions}
     for ingest in ingests.values():
         ingest.begin()
-    for part in reading.parts():
+    for part in spooled.parts():
         if isinstance(part, ChunkPart):
             store.files.put_chunk(files[part.path], part.start, part.length, part.data)
         elif part.session in ingests:
             ingests[part.session].write(part.messages)
     for session in sessions:
-        ingests[session.name].finish(session.ending, mark + read.around, list(files.values()))
+        ingests[session.name].finish(session.ending, mark + result.fingerprint, list(files.values()))

@@ -37,15 +37,15 @@ from .read_parts import (
     MessagesPart,
     PartFileError,
     PartWriter,
-    Reading,
-    ReadRef,
+    ReadResult,
     ReadSession,
+    SpooledResult,
     empty_file,
-    readings,
+    spooled_results,
     write_positions,
 )
 from .reading_order import folder_of
-from .scan import ChangedLog, LogStat, surroundings
+from .scan import ChangedLog, LogStat, session_fingerprint
 from .writer import Messages, SessionWriter
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ReaderPool:
         """Whether there is so much to read that other processes help."""
         return self._workers is not None
 
-    def read(self, homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[Reading]:
+    def read(self, homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[SpooledResult]:
         """Start to read sessions; returns an iterator over the results, in the order of the tasks.
 
         `homes` are agents and their folders. Sessions of the same folder should be next to each other. Sessions that
@@ -251,7 +251,7 @@ class _Begun:
             self._waiting.append(_Waiting(group.size, number))
             self._size += group.size
 
-    def in_order(self) -> Iterator[Reading]:
+    def in_order(self) -> Iterator[SpooledResult]:
         """Iterate over the results, in the order of the tasks; the file of a group is reused afterwards."""
         while self._waiting:
             size, number = self._waiting.popleft()
@@ -263,7 +263,7 @@ class _Begun:
                 self._done.update([done])
             position = self._done.pop(number)
             if position != _FAILED:
-                yield from readings(self._workers.files[number], position)
+                yield from spooled_results(self._workers.files[number], position)
             self._free.append(number)
             self._size -= size
             self.fill()
@@ -357,12 +357,12 @@ def _read_group(number: int) -> int:
 
 
 def _read(home: SessionSource, agent: str, task: Task, parts: PartWriter) -> tuple[int, int]:
-    around, failure = "", ""
+    fingerprint, failure = "", ""
     logs: dict[Path, PackedLog] = {}
     sessions: list[ReadSession] = []
     with collect_faults() as faults:
         try:
-            around = surroundings(home, task.ref)
+            fingerprint = session_fingerprint(home, task.ref)
             logs = {change.stat.path: _pack(change.stat, parts) for change in task.changes}
             sessions = list(_sessions(home, agent, task.ref, parts))
         except PartFileError:
@@ -373,8 +373,17 @@ def _read(home: SessionSource, agent: str, task: Task, parts: PartWriter) -> tup
             failure = f"{type(error).__name__}: {error}"
     is_gone = not faults.gone.keys().isdisjoint({task.ref.path, *task.ref.more})
     return parts.finish(
-        ReadRef(
-            task.home, task.position, around, sessions, logs, faults.errors, parts.count, parts.weight, is_gone, failure
+        ReadResult(
+            task.home,
+            task.position,
+            fingerprint,
+            sessions,
+            logs,
+            faults.errors,
+            parts.count,
+            parts.weight,
+            is_gone,
+            failure,
         )
     )
 

@@ -55,12 +55,12 @@ def _copy_without_messages(damaged: Store, new: Store, row: SessionRow) -> None:
     new.files.set_for_session(copy, [file.id for file in files if file is not None])
 
 
-def put_in_place(new: Path, place: Path) -> Path:
+def replace_database(new: Path, path: Path) -> Path:
     """Replace a database with a new one; both must be closed. Returns the new path of the old one."""
-    kept = place.with_name(f"{place.name}-damaged-{int(time.time())}")
+    damaged = path.with_name(f"{path.name}-damaged-{int(time.time())}")
     for suffix in ("-wal", "-shm", ""):
-        old = place.with_name(place.name + suffix)
+        old = path.with_name(path.name + suffix)
         if old.exists():
-            old.rename(kept.with_name(kept.name + suffix))
-    new.rename(place)
-    return kept
+            old.rename(damaged.with_name(damaged.name + suffix))
+    new.rename(path)
+    return damaged

@@ -34,7 +34,7 @@ class PushCounts(msgspec.Struct):
 
     new: int = 0
     changed: int = 0
-    kept: int = 0
+    gone: int = 0
     """Sessions whose files are gone."""
     failures: dict[str, str] = {}
     """Why sessions could not be copied, by name."""
@@ -73,7 +73,7 @@ def push_redacted(source: Store, target: Store, redactor: Redactor) -> PushCount
         except UnspoolError as error:
             counts.failures[row.name] = str(error)
             continue
-        counts.kept += row.gone_at is not None
+        counts.gone += row.gone_at is not None
         counts.new += row.gone_at is None and name not in known
         counts.changed += row.gone_at is None and name in known
     _remove_files(target)

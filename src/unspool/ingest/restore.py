@@ -31,10 +31,10 @@ def restore_session(store: Store, session: SessionRow, target: Path, version: in
     """
     if version is not None:
         history = History(store, session)
-        files = [*history.states(version), *history.beside(version)]
+        files = [*history.states(version), *history.folder_files(version)]
     else:
         archived = (*store.files.of_session(session.id), *store.files.in_session_folder(session.id))
-        files = [FileState(file.id, file.agent, file.path, store.files.get(file.id).kept) for file in archived]
+        files = [FileState(file.id, file.agent, file.path, store.files.get(file.id).archived_size) for file in archived]
     written = []
     for file in files:
         # Earlier versions of unspool stored rows for files that could never be read.

@@ -17,7 +17,7 @@ from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 
 
-class Fate(NamedTuple):
+class SessionRetention(NamedTuple):
     """Whether the files of a session are gone, or when the agent will delete them."""
 
     session: SessionRow
@@ -37,7 +37,9 @@ class Fate(NamedTuple):
         return self.deleted_at is not None and (self.deleted_at - datetime.now(UTC)) / timedelta(days=1) < days
 
 
-def fates(store: Store, homes: list[str] | list[Path], filter: SessionFilter | None = None) -> Iterator[Fate]:
+def session_retentions(
+    store: Store, homes: list[str] | list[Path], filter: SessionFilter | None = None
+) -> Iterator[SessionRetention]:
     """Iterate over the main sessions of this machine that match a filter: gone ones, then the next to be deleted."""
     spans = {agent: AGENTS[agent].retention(root) for agent, root in Library(*homes).homes()}
     found = []
@@ -45,7 +47,7 @@ def fates(store: Store, homes: list[str] | list[Path], filter: SessionFilter | N
         span, deleted = spans.get(row.agent), None
         if row.ended_at is not None and span is not None and not row.gone_at:
             deleted = from_seconds(row.ended_at.timestamp() + span.total_seconds())
-        found.append(Fate(row, deleted))
+        found.append(SessionRetention(row, deleted))
     yield from sorted(
-        found, key=lambda fate: (not fate.is_gone, fate.deleted_at is None, fate.deleted_at or datetime.now(UTC))
+        found, key=lambda entry: (not entry.is_gone, entry.deleted_at is None, entry.deleted_at or datetime.now(UTC))
     )

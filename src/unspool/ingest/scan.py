@@ -64,7 +64,7 @@ class LogStat(NamedTuple):
 
     def is_known_as(self, row: FileRow) -> bool:
         """Whether its state is the one that was recorded."""
-        if row.gone_at is not None or row.kept != row.size:
+        if row.gone_at is not None or row.archived_size != row.size:
             return False
         known = (row.device, row.inode, row.size, row.changed, row.ctime or self.ctime)
         return known == (self.device, self.inode, self.size, self.changed, self.ctime)
@@ -93,18 +93,18 @@ class Scan(NamedTuple):
     """Files and folders that exist, but whose state is unknown."""
 
 
-def surroundings(home: SessionSource, ref: SessionRef) -> str:
+def session_fingerprint(home: SessionSource, ref: SessionRef) -> str:
     """Return a fingerprint of what affects a session apart from its own files, including the decisions of people."""
     return home.fingerprint(ref) + decision_mark(ref.agent, main_session(ref.id))
 
 
-def without_decisions(around: str) -> str:
+def without_decisions(fingerprint: str) -> str:
     """Return the fingerprint of a session that had to be read without the decisions about it."""
-    return around.removesuffix(UNKNOWN) + UNKNOWN
+    return fingerprint.removesuffix(UNKNOWN) + UNKNOWN
 
 
-def is_same_around(before: str, now: str) -> bool:
-    """Whether nothing around a session has changed, as far as that is known."""
+def is_same_fingerprint(before: str, now: str) -> bool:
+    """Whether nothing that affects a session has changed, as far as that is known."""
     if not now.endswith(UNKNOWN):
         return before == now
     known = now.removesuffix(UNKNOWN)
@@ -176,9 +176,9 @@ class _Comparison:
             return
         self._missing.pop(row.path, None)
         if entry.is_known_as(row):
-            if row.verified == row.kept or self._left < row.kept:
+            if row.verified == row.archived_size or self._left < row.archived_size:
                 return
-            self._left -= row.kept
+            self._left -= row.archived_size
         how = how_changed(entry, row, self._archived(row.id))
         self._changes.append(ChangedLog(entry, "grown" if how == "touched" and row.gone_at is not None else how, row))
 
@@ -220,18 +220,18 @@ def folders_above(path: str) -> Iterator[str]:
 def how_changed(stat: LogStat, row: FileRow, archived: Chunks) -> Change:
     """Return how the bytes of a log differ from the archived ones. Raises OSError."""
     with stat.source.open() as file:
-        return how_differs(file, stat.size, row.kept, archived)
+        return how_differs(file, stat.size, row.archived_size, archived)
 
 
-def how_differs(file: ByteStream, size: int, kept: int, archived: Chunks) -> Change:
+def how_differs(file: ByteStream, size: int, archived_size: int, archived: Chunks) -> Change:
     """Return the same for an open file. Damaged bytes in the archive count as equal, so that they can be repaired."""
-    other: Change = "edited" if size == kept else "rewritten"
+    other: Change = "edited" if size == archived_size else "rewritten"
     for length, data in archived:
         found = read_fully(file, length)
         if len(found) == length and data in (found, None):
             continue
         return "truncated" if len(found) < length and (data is None or data.startswith(found)) else other
-    return "grown" if size > kept else "touched"
+    return "grown" if size > archived_size else "touched"
 
 
 def read_fully(file: ByteStream, size: int) -> bytes:

@@ -84,13 +84,13 @@ class SessionIngest:
             self._store.changes.append(kind, self._id, **data)
         return count
 
-    def finish(self, ending: Ending, around: str, files: list[int]) -> None:
+    def finish(self, ending: Ending, fingerprint: str, files: list[int]) -> None:
         """Write the data that is only known at the end, and append the differences to the change log."""
         kept = self._stored.sealed if self._stored is not None and self.mode == "append" else 0
         self._store.usage.add_to_sums(self._id, kept)
         if ending.is_without_decisions:
-            around = without_decisions(around)
-        ending.write(self._store, self._id, around, files)
+            fingerprint = without_decisions(fingerprint)
+        ending.write(self._store, self._id, fingerprint, files)
         if self._before is None:
             changes = iter([created(self._agent, self.name, ending.messages)])
         else:

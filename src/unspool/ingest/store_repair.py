@@ -133,14 +133,14 @@ class StoreRepair:
         file, start = fault.id, fault.first
         with self._store.exclusive():
             length = dict(self._integrity.chunks(file)).get(start, 0)
-            around = self._chunks_in(replace(fault, count=length))
-            if not length or (start, length) in around:
+            overlapping = self._chunks_in(replace(fault, count=length))
+            if not length or (start, length) in overlapping:
                 # It was removed or replaced since the fault was found.
                 return _SYNC if self._is_intact(fault, self._chunks_in(fault)) else None
-            if not self._is_intact(replace(fault, count=length), around):
+            if not self._is_intact(replace(fault, count=length), overlapping):
                 return None
-            first = around[0][0]
-            others = b"".join(self._store.chunks.one(file, begin) for begin, _ in around)
+            first = overlapping[0][0]
+            others = b"".join(self._store.chunks.one(file, begin) for begin, _ in overlapping)
             source = _OTHER_COPY
             try:
                 is_same = self._store.chunks.one(file, start) == others[start - first :][:length]
@@ -160,7 +160,7 @@ class StoreRepair:
         row = row_of(self._store, fault.id)
         known = self._other.files.at(row.path) if self._other is not None and row is not None else None
         if self._other is not None and row is not None and known is not None:
-            is_same_file = (known.kept, known.mark) == (row.kept, row.mark)
+            is_same_file = (known.archived_size, known.mark) == (row.archived_size, row.mark)
             try:
                 data = b"".join(self._other.files.chunks(known.id, fault.first))
             except DamagedError:

@@ -19,7 +19,7 @@ from .folder_sync import FolderSync
 from .helper_process import can_share
 from .reader_pool import WORTH_IT, ReaderPool
 from .redacted_push import check_complete
-from .scan import compare, stat_log, surroundings
+from .scan import compare, session_fingerprint, stat_log
 from .sync_report import Progress as Progress
 from .sync_report import Report as Report
 from .sync_report import ReportCounts
@@ -116,7 +116,7 @@ class Syncer:
             ingest = FolderIngest(store, agent, home, scan, report, Unreadable(home.root, known, {}), excluded.names)
             pipeline = Pipeline(store)
             try:
-                ingest.run(OutdatedSession(ref, surroundings(home, ref), bool(stored), bool(stored)), pipeline)
+                ingest.run(OutdatedSession(ref, session_fingerprint(home, ref), bool(stored), bool(stored)), pipeline)
             except BaseException as error:
                 pipeline.cancel(error)
                 raise
@@ -216,18 +216,18 @@ class Syncer:
         reads = readers.read([(home.agent, home.home.root) for home in homes], tasks)
         for home in homes:
             home.archive_others(pipeline)
-        for ready in reads:
-            number, position = ready.read[:2]
+        for spooled in reads:
+            number, position = spooled.result.home, spooled.result.position
             home, outdated = homes[number], homes[number].work.pop(position)
             progress.next(home, outdated.ref)
-            home.take_in_ready(outdated, ready, pipeline)
-            home.note_unreadable(outdated.ref)
+            home.ingest_spooled(outdated, spooled, pipeline)
+            home.record_unreadable(outdated.ref)
         for home in homes:
             for position in list(home.work):
                 outdated = home.work.pop(position)
                 progress.next(home, outdated.ref)
                 home.run(outdated, pipeline)
-                home.note_unreadable(outdated.ref)
+                home.record_unreadable(outdated.ref)
             pipeline.write(home.finish)
 
 

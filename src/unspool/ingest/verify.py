@@ -84,8 +84,8 @@ class Verifier:
             elif (start, length) not in in_order:
                 self._add(self._integrity.bytes_fault(id, start, min(length, end - start), TWICE))
             end = max(end, start + length)
-        if end < row.kept:
-            self._add(self._integrity.bytes_fault(id, end, row.kept - end, "missing"))
+        if end < row.archived_size:
+            self._add(self._integrity.bytes_fault(id, end, row.archived_size - end, "missing"))
         for start, length in chunks:
             self._add(self._check_chunk(id, start, length))
             yield

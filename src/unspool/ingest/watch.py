@@ -300,7 +300,7 @@ def _is_relevant(path: Path, agent: str, root: Path) -> bool:
 def _has_only_grown(agent: str, path: Path, row: FileRow) -> bool:
     """Whether a log begins with its archived bytes, judging by the first and last of them. Raises OSError."""
     seen = stat_log(agent, path)
-    if seen is None or seen.size < row.kept:
+    if seen is None or seen.size < row.archived_size:
         return False
     with seen.source.open() as file:
-        return mark_of(file, row.kept) == row.mark
+        return mark_of(file, row.archived_size) == row.mark

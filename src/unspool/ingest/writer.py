@@ -94,10 +94,10 @@ class Ending(NamedTuple):
     before: MessagePatches
     """The patches when it was last read."""
     sealed: int
-    left: list[m.Message]
+    removed: list[m.Message]
     """Stored messages that no longer exist."""
     events: list[NewEvent]
-    places: list[tuple[int, str]]
+    marks: list[tuple[int, str]]
     compared: Comparison
     """The comparison with what was stored before."""
     is_without_decisions: bool = False
@@ -123,14 +123,14 @@ class Ending(NamedTuple):
         columns = {name: self.values[name] for name in SUMMARY_COLUMNS}
         return StoredState(self.messages, columns, counts, events, self.patches)
 
-    def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
-        """Write the data; `around` is the fingerprint of the session, and `files` are the ids of its files."""
-        store.texts.remove(id, self.left)
+    def write(self, store: Store, id: int, fingerprint: str, files: list[int]) -> None:
+        """Write the data with the fingerprint of the session; `files` are the ids of its files."""
+        store.texts.remove(id, self.removed)
         self._correct(store, id)
         store.events.replace(id, self.events)
-        store.texts.set_marks(id, self.places)
+        store.texts.set_marks(id, self.marks)
         store.texts.set_spans(id, self.patches.spans)
-        store.sessions.update(id, self.values, around)
+        store.sessions.update(id, self.values, fingerprint)
         store.usage.set_remainder(id, *self.usage)
         store.files.set_for_session(id, files)
 

@@ -12,7 +12,7 @@ from .chunks import Chunks
 from .database import Database
 from .rows import FileRow
 
-_COLUMNS = FileRow._fields[1:]
+_COLUMNS = tuple("kept" if name == "archived_size" else name for name in FileRow._fields[1:])
 _SELECTED = f"SELECT id, {', '.join(_COLUMNS)} FROM file"
 
 

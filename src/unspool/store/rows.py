@@ -28,7 +28,7 @@ class FileRow(NamedTuple):
     size: int
     changed: int
     """The modification time, in nanoseconds."""
-    kept: int
+    archived_size: int
     """The number of its bytes in the archive."""
     mark: bytes
     """A digest of the first and the last archived bytes."""

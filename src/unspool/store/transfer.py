@@ -108,8 +108,8 @@ def _missing(source: Store, target: Store, id: int, *, alone: bool = False) -> l
         # The versions after the newest one that equals or continues what the other store has.
         for number in reversed(range(len(versions))):
             if _begins_with(source, versions[number], target, known):
-                return versions[number if versions[number].kept > known.kept else number + 1 :]
-    return [] if is_held or (is_older and row.kept <= known.kept) else [row]
+                return versions[number if versions[number].archived_size > known.archived_size else number + 1 :]
+    return [] if is_held or (is_older and row.archived_size <= known.archived_size) else [row]
 
 
 def _copy_version(source: Store, target: Store, row: FileRow, before: int) -> int:
@@ -118,7 +118,7 @@ def _copy_version(source: Store, target: Store, row: FileRow, before: int) -> in
         new = target.files.put(row._replace(id=0))
     elif _begins_with(source, row, target, known := target.files.get(before)):
         new = target.files.put(row._replace(id=before))
-        target.files.add_growth(before, known.kept, time.time())
+        target.files.add_growth(before, known.archived_size, time.time())
     else:
         origin = "rewritten" if row.origin == "created" else row.origin
         new = target.files.replace(before, row.archived_at or time.time(), row._replace(origin=origin))
@@ -133,7 +133,7 @@ def _copy_version(source: Store, target: Store, row: FileRow, before: int) -> in
 
 def _begins_with(store: Store, whole: FileRow, other: Store, beginning: FileRow, *, if_damaged: bool = False) -> bool:
     """Whether a file begins with the bytes of another one. For pieces that are damaged, `if_damaged` is assumed."""
-    if whole.kept < beginning.kept:
+    if whole.archived_size < beginning.archived_size:
         return False
     # Both are in pieces of the same size, except for the last one.
     pieces = store.files.intact_chunks(whole.id)

@@ -6,7 +6,7 @@ import argparse
 
 from msgspec.structs import replace
 
-from ...ingest.retention import Fate, fates
+from ...ingest.retention import SessionRetention, session_retentions
 from ...render.plain_text import plain_line
 from ...render.sanitize import local
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
@@ -40,33 +40,33 @@ def run(args: argparse.Namespace) -> int:
         wanted = stored_filter(args)
         if args.sessions:
             wanted = replace(wanted, ids=tuple(row.id for row in found_rows(store, args.sessions)))
-        near = [fate for fate in fates(store, args.home, wanted) if args.all or fate.is_near(args.days)]
+        near = [entry for entry in session_retentions(store, args.home, wanted) if args.all or entry.is_near(args.days)]
     found = near[: args.limit]
     if args.json:
-        for fate in found:
-            print_json(_item(fate))
+        for entry in found:
+            print_json(_item(entry))
         return 0
     if found:
         print_table(_COLUMNS, map(_cells, found))
-    gone = sum(fate.is_gone for fate in found)
+    gone = sum(entry.is_gone for entry in found)
     print(
         f"{len(found) - gone} about to be deleted by their agent, {gone} only in the store; the store keeps all of them"
     )
     return 0
 
 
-def _item(fate: Fate) -> SessionItem:
-    item = item_of_row(fate.session)
-    item.deleted_at = fate.deleted_at
+def _item(entry: SessionRetention) -> SessionItem:
+    item = item_of_row(entry.session)
+    item.deleted_at = entry.deleted_at
     return item
 
 
-def _cells(fate: Fate) -> list[str]:
-    row = fate.session
-    return [row.agent, short_id(row.name), local(row.ended_at), _when(fate), plain_line(row.title or "", 200)]
+def _cells(entry: SessionRetention) -> list[str]:
+    row = entry.session
+    return [row.agent, short_id(row.name), local(row.ended_at), _when(entry), plain_line(row.title or "", 200)]
 
 
-def _when(fate: Fate) -> str:
-    if fate.is_gone:
+def _when(entry: SessionRetention) -> str:
+    if entry.is_gone:
         return "only in store"
-    return f"until {local(fate.deleted_at)[:10]}" if fate.deleted_at is not None else "kept"
+    return f"until {local(entry.deleted_at)[:10]}" if entry.deleted_at is not None else "kept"

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import msgspec
 
 from ...core.errors import NotFoundError, RedactedStoreError, UsageError
-from ...ingest.push import push_kept
+from ...ingest.push import push_archived
 from ...ingest.redacted_push import push_redacted
 from ...redact import Redactor, Report
 from ...store import Store, open_store
@@ -91,8 +91,8 @@ def _push_all(args: argparse.Namespace, target: Store) -> PushReport:
                 f"{_shown(args.target)} has the sessions of this computer without their secrets; add --redact, or "
                 "--with-secrets to replace them by complete sessions"
             ) from None
-        kept = push_kept(source, target) if source is not None else 0
-    return PushReport(new=report.new, changed=report.changed, kept=kept, failures=report.failures)
+        gone = push_archived(source, target) if source is not None else 0
+    return PushReport(new=report.new, changed=report.changed, kept=gone, failures=report.failures)
 
 
 def _push_redacted(args: argparse.Namespace, target: Store, redactor: Redactor) -> PushReport:
@@ -103,7 +103,7 @@ def _push_redacted(args: argparse.Namespace, target: Store, redactor: Redactor) 
     return PushReport(
         new=counts.new,
         changed=counts.changed,
-        kept=counts.kept,
+        kept=counts.gone,
         failures=failures | counts.failures,
         redacted=redactor.report,
     )

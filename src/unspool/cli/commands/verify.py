@@ -10,7 +10,7 @@ import msgspec
 
 from ...core.errors import NotFoundError, NotWritableError, UsageError
 from ...core.plural import counted
-from ...ingest.rebuild import copy_readable, put_in_place
+from ...ingest.rebuild import copy_readable, replace_database
 from ...ingest.store_repair import StoreRepair
 from ...ingest.verify import StoreVerification, Verifier
 from ...render.sanitize import harmless
@@ -103,13 +103,13 @@ def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -
             copy_readable(store, target)
             target.database.optimize()
         store.close()
-        kept = put_in_place(new, damaged)
+        moved_to = replace_database(new, damaged)
     rebuilt = open_store(args.store)
     sync(rebuilt, args.home)
     again = Verifier(rebuilt).run()
     for fault in found.faults:
         if fault.part == "database":
-            fault.repaired_from = f"what could be read; the damaged database is kept as {kept}"
+            fault.repaired_from = f"what could be read; the damaged database is kept as {moved_to}"
             again.faults.insert(0, fault)
     return rebuilt, again
 

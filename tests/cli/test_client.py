@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unspool.cli._shared.client import Running, Server
+from unspool.cli._shared.client import Server, ServerRegistration
 from unspool.core.errors import UnspoolError
 from unspool.web.access import Access
 
@@ -34,7 +34,7 @@ def respond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Respond
     def start(data: bytes) -> Server:
         threads.append(threading.Thread(target=serve, args=(data,)))
         threads[-1].start()
-        running = Running(address=f"http://127.0.0.1:{listener.getsockname()[1]}", pid=1)
+        running = ServerRegistration(address=f"http://127.0.0.1:{listener.getsockname()[1]}", pid=1)
         (tmp_path / "server.json").write_bytes(msgspec.json.encode(running))
         return Server()
 
@@ -62,7 +62,7 @@ def test_an_unexpected_response_is_explained(respond: Respond, response: bytes, 
     """It is not an error in this program."""
     server = respond(response)
     with pytest.raises(UnspoolError, match=message):
-        server.ask("GET", "/api/runs")
+        server.request("GET", "/api/runs")
 
 
 def test_events_that_end_in_the_middle(respond: Respond) -> None:

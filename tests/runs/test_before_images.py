@@ -52,7 +52,7 @@ class Scene:
             **facts,
         )
         opened = OpenRequest(request=asked, digest="d", at=datetime.now(UTC))
-        self.reverts.keeper.on_event({"run": "run1", "kind": "asked", "question": opened})
+        self.reverts.before_images.on_event({"run": "run1", "kind": "asked", "question": opened})
 
     def allow(self, request: str = "q1", changed: dict[str, str] | None = None) -> None:
         """A person allows it, perhaps with another input."""
@@ -68,14 +68,14 @@ class Scene:
             input=msgspec.UNSET if changed is None else msgspec.Raw(msgspec.json.encode(changed)),
         )
         self.log.record_decision("run1", decision, {})
-        self.reverts.keeper.on_event({"run": "run1", "kind": "answered", "request": request, "verdict": "allow"})
+        self.reverts.before_images.on_event({"run": "run1", "kind": "answered", "request": request, "verdict": "allow"})
 
     def files(self) -> dict[str, Any]:
         return {Path(file.path).name: file for file in self.reverts.files("claude", "s1")}
 
-    def revert(self, name: str, mark: str, seen: str | None = None) -> None:
-        plan = self.reverts.plan("claude", "s1", str(self.project / name), mark)
-        self.reverts.revert("claude", "s1", plan, plan.now.mark if seen is None else seen, "the tests")
+    def revert(self, name: str, content_id: str, seen: str | None = None) -> None:
+        plan = self.reverts.plan("claude", "s1", str(self.project / name), content_id)
+        self.reverts.revert("claude", "s1", plan, plan.now.content_id if seen is None else seen, "the tests")
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ def test_a_file_is_reverted_to_what_it_was_before_the_request(scene: Scene) -> N
     file = scene.files()["a.py"]
     assert file.is_changed
     assert "-one\n+two\n" in file.diff
-    scene.revert("a.py", file.before.mark)
+    scene.revert("a.py", file.before.content_id)
     assert path.read_text() == "one\n"
     assert path.stat().st_mode & 0o777 == 0o755
     # The content that it replaced is kept, so that this can be undone.
     undo = scene.files()["a.py"].copies[-1]
     assert undo.request is None
-    scene.revert("a.py", undo.state.mark)
+    scene.revert("a.py", undo.state.content_id)
     assert path.read_text() == "two\n"
 
 
@@ -121,7 +121,7 @@ def test_a_revert_needs_the_digest_of_what_it_replaces(scene: Scene) -> None:
     seen = scene.files()["a.py"]
     path.write_text("changed by another program\n")
     with pytest.raises(ConflictError, match="has changed since you saw it"):
-        scene.revert("a.py", seen.before.mark, seen.now.mark)
+        scene.revert("a.py", seen.before.content_id, seen.now.content_id)
     assert path.read_text() == "changed by another program\n"
 
 
@@ -165,12 +165,12 @@ def test_nothing_is_written_through_a_link(scene: Scene, tmp_path: Path) -> None
     folder.mkdir()
     (folder / "a.py").write_text("one\n")
     scene.ask("src/a.py", "two\n")
-    mark = scene.files()["a.py"].before.mark
+    content_id = scene.files()["a.py"].before.content_id
     folder.rename(scene.project / "old")
     (tmp_path / "elsewhere").mkdir()
     folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConflictError, match="is now a link"):
-        scene.revert("src/a.py", mark)
+        scene.revert("src/a.py", content_id)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 

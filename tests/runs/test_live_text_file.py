@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unspool.runs.live_text import MAX_LIVE_TEXT
-from unspool.runs.live_text_file import LiveTextFile, take_left_text
+from unspool.runs.live_text_file import LiveTextFile, recover_live_text
 
 
 def test_what_was_written_is_there_although_nothing_was_closed(tmp_path: Path) -> None:
@@ -17,12 +17,12 @@ def test_what_was_written_is_there_although_nothing_was_closed(tmp_path: Path) -
     for piece in ("One ", "two 🙂 ", "half a \ud83d", " three"):
         file.append(piece)
     assert (path.stat().st_mode & 0o077, path.parent.stat().st_mode & 0o077) == (0, 0)
-    found = take_left_text(path)
+    found = recover_live_text(path)
     assert found is not None
     assert found.text.startswith("One two 🙂 half a ")
     assert found.text.endswith(" three")
     assert found.is_cut_off
-    assert take_left_text(path) is None
+    assert recover_live_text(path) is None
     file.remove()
 
 
@@ -41,7 +41,7 @@ def test_each_turn_starts_with_an_empty_file(tmp_path: Path) -> None:
     file.append("the first turn")
     file.remove()
     file.append("the second turn")
-    found = take_left_text(tmp_path / "run")
+    found = recover_live_text(tmp_path / "run")
     assert found is not None
     assert found.text == "the second turn"
     file.remove()
@@ -50,7 +50,7 @@ def test_each_turn_starts_with_an_empty_file(tmp_path: Path) -> None:
 def test_a_long_text_keeps_its_end(tmp_path: Path) -> None:
     file = LiveTextFile(tmp_path / "run")
     file.append("🙂" * (MAX_LIVE_TEXT + 10) + "end")
-    found = take_left_text(tmp_path / "run")
+    found = recover_live_text(tmp_path / "run")
     assert found is not None
     assert len(found.text) == MAX_LIVE_TEXT
     assert found.text.endswith("🙂end")
@@ -60,4 +60,4 @@ def test_a_long_text_keeps_its_end(tmp_path: Path) -> None:
 def test_a_disk_that_cannot_be_written_to_does_not_stop_the_agent(tmp_path: Path) -> None:
     (tmp_path / "live").write_text("not a folder")
     LiveTextFile(tmp_path / "live" / "run").append("text")
-    assert take_left_text(tmp_path / "live" / "run") is None
+    assert recover_live_text(tmp_path / "live" / "run") is None

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from unspool.cli._shared.client import Running
+from unspool.cli._shared.client import ServerRegistration
 from unspool.core.decisions import RecordedDecision
 from unspool.render.exact import original
 from unspool.runs.supervisor import run_log_path
@@ -49,7 +49,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     """The server of all tests with scripted agents."""
     served = Served(tmp_path_factory.mktemp("served"))
     made = Board(served)
-    (made.data / "server.json").write_bytes(msgspec.json.encode(Running(address=served.base, pid=1)))
+    (made.data / "server.json").write_bytes(msgspec.json.encode(ServerRegistration(address=served.base, pid=1)))
     yield made
     served.stop()
 

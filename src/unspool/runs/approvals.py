@@ -74,18 +74,18 @@ class Approvals:
         """Open a request, and preview its changes against the files as they are now."""
         self._edits[request.id], request.edits = request.edits, []
         request.files = self._previews(request.id)
-        opened = OpenRequest(request=request, digest=digest_of(request), at=datetime.now(UTC))
-        self._open[request.id] = opened
-        return opened
+        open_request = OpenRequest(request=request, digest=digest_of(request), at=datetime.now(UTC))
+        self._open[request.id] = open_request
+        return open_request
 
     def refresh(self, id: str) -> OpenRequest | None:
         """Compare an open request with the files again; return it with a new digest if they have changed."""
-        opened = self._open.get(id)
-        if opened is None or (files := self._previews(id)) == opened.request.files:
+        open_request = self._open.get(id)
+        if open_request is None or (files := self._previews(id)) == open_request.request.files:
             return None
-        opened.request.files = files
-        opened.digest = digest_of(opened.request)
-        return opened
+        open_request.request.files = files
+        open_request.digest = digest_of(open_request.request)
+        return open_request
 
     def _previews(self, id: str) -> list[FilePreview]:
         return [preview_edit(edit, self._folder) for edit in self._edits.get(id, ())]
@@ -97,24 +97,24 @@ class Approvals:
 
     def check(self, id: str, digest: str, answer: Answer, who: str) -> OpenRequest:
         """Return an open request that this answer would close. If the answer is invalid or too late, raise."""
-        opened = self._open.get(id)
-        if opened is None:
+        open_request = self._open.get(id)
+        if open_request is None:
             given = self._answered.get(id)
             raise ConflictError(
                 f"Already answered: {given.describe(who)}" if given else "The agent no longer needs this answer"
             )
-        if digest != opened.digest:
+        if digest != open_request.digest:
             raise ConflictError("The request has changed since you saw it. Review it again.")
-        _check(opened.request, answer)
-        return opened
+        _check(open_request.request, answer)
+        return open_request
 
     def answer(self, id: str, digest: str, answer: Answer, who: str, by: DecisionMaker) -> PermissionRequest:
         """Close a request with an answer. If the answer is invalid, raise and leave the request open."""
-        opened = self.check(id, digest, answer, who)
+        open_request = self.check(id, digest, answer, who)
         del self._open[id]
         self._edits.pop(id, None)
         self._answered[id] = GivenAnswer(answer.verdict, who, by)
-        return opened.request
+        return open_request.request
 
 
 def _check(request: PermissionRequest, answer: Answer) -> None:

@@ -36,7 +36,7 @@ MAX_FILES = 100
 MAX_TOTAL_BYTES = 512 << 20
 """If the copies take more, the oldest are removed when the server starts."""
 _log = logging.getLogger("unspool.runs")
-KEPT = "kept"
+IMAGES_SAVED = "kept"
 """The kind of these entries in the run log."""
 FOLDER = "before"
 
@@ -56,7 +56,7 @@ class FileState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Why the content is not known."""
 
     @property
-    def mark(self) -> str:
+    def content_id(self) -> str:
         """Identifies the content. A request to replace it has to repeat this."""
         return self.digest or self.status
 
@@ -73,7 +73,7 @@ class BeforeImage(msgspec.Struct, kw_only=True, omit_defaults=True):
     call_id: str | None = None
 
 
-class KeptImages(msgspec.Struct, kw_only=True):
+class SavedImages(msgspec.Struct, kw_only=True):
     """An entry in the run log."""
 
     session: str | None
@@ -175,10 +175,10 @@ class BeforeImages:
         elif event["kind"] in ("answered", "withdrawn"):
             self._open.pop((event["run"], event["request"]), None)
 
-    def _on_asked(self, run_id: str, opened: OpenRequest) -> None:
-        request, run = opened.request, self._run_of(run_id)
+    def _on_asked(self, run_id: str, open_request: OpenRequest) -> None:
+        request, run = open_request.request, self._run_of(run_id)
         paths = changed_paths(run.agent, request.tool, request.action, run.spec.folder)
-        images = self._keep(run, paths, request.id, request.call_id)
+        images = self._save(run, paths, request.id, request.call_id)
         if images or request.takes_input:
             self._open[run_id, request.id] = images
 
@@ -196,9 +196,9 @@ class BeforeImages:
             action = agent_named(run.agent).describe(tool, decisions[-1].input)
             paths += changed_paths(run.agent, tool, action, run.spec.folder)
             call_id = next(iter(decisions[-1].call_ids), call_id)
-        self._keep(run, paths, request, call_id, {image.path: image.state for image in known})
+        self._save(run, paths, request, call_id, {image.path: image.state for image in known})
 
-    def _keep(
+    def _save(
         self,
         run: Any,
         paths: Iterable[str],
@@ -208,15 +208,15 @@ class BeforeImages:
     ) -> list[BeforeImage]:
         images = []
         for path in list(dict.fromkeys(paths))[:MAX_FILES]:
-            state = self.keep_content(path)
+            state = self.save_content(path)
             if known is None or known.get(path) != state:
                 now = datetime.now(UTC)
                 images.append(BeforeImage(at=now, run=run.id, path=path, state=state, request=request, call_id=call_id))
         if images:
-            self._log.record(run.id, KEPT, KeptImages(session=run.session, images=images))
+            self._log.record(run.id, IMAGES_SAVED, SavedImages(session=run.session, images=images))
         return images
 
-    def keep_content(self, path: str) -> FileState:
+    def save_content(self, path: str) -> FileState:
         """Store the current content of a path; return its state."""
         state, data = read_state(Path(path))
         if state.status == "kept" and data is not None:
@@ -246,5 +246,5 @@ def resolved(path: str, folder: str) -> str:
 
 def images_of(log: RunLog, agent: str, session: str) -> list[BeforeImage]:
     """Return the copies of a session's files, oldest first."""
-    entries = log.entries_about(agent, session, KEPT)
-    return [image for entry in entries for image in msgspec.json.decode(entry.data, type=KeptImages).images]
+    entries = log.entries_about(agent, session, IMAGES_SAVED)
+    return [image for entry in entries for image in msgspec.json.decode(entry.data, type=SavedImages).images]

@@ -88,13 +88,13 @@ class DriverEvents:
     def _enter_session(self, session: str) -> None:
         """Follow the agent to another session, such as the one that `/clear` starts."""
         run = self._run
-        left = run.details.session
-        if left is not None:
-            run.details.left[left] = time.time()
-        run.details.left.pop(session, None)
+        former = run.details.session
+        if former is not None:
+            run.details.former_sessions[former] = time.time()
+        run.details.former_sessions.pop(session, None)
         run.details.session = session
         run.recorder.log.set_session(run.id, session)
-        run.recorder.record("session", {"session": session, "left": left})
+        run.recorder.record("session", {"session": session, "left": former})
 
     def _update_settings(self, mode: str | None, model: str | None) -> None:
         run = self._run
@@ -103,11 +103,11 @@ class DriverEvents:
 
     def _handle_request(self, request: PermissionRequest, now: float) -> None:
         run = self._run
-        opened = run.approvals.add(request)
+        open_request = run.approvals.add(request)
         if run.machine.limits.waiting:
-            opened.deadline = opened.at + timedelta(seconds=run.machine.limits.waiting)
+            open_request.deadline = open_request.at + timedelta(seconds=run.machine.limits.waiting)
         run.machine.requested(request.id, now)
-        run.recorder.record("asked", {"question": opened})
+        run.recorder.record("asked", {"question": open_request})
 
     def _cancel_request(self, id: str, now: float) -> None:
         run = self._run
@@ -122,8 +122,8 @@ class DriverEvents:
     def cancel_requests(self, now: float) -> None:
         """Close all open requests, because the agent is no longer waiting for an answer."""
         run = self._run
-        for opened in run.approvals.open():
-            self._cancel_request(opened.request.id, now)
+        for open_request in run.approvals.open():
+            self._cancel_request(open_request.request.id, now)
 
     def _handle_turn_ended(self, event: TurnEnded, now: float) -> None:
         run = self._run

@@ -43,7 +43,7 @@ class LiveTextFile:
         self._path.unlink(missing_ok=True)
 
 
-def take_left_text(path: Path) -> LiveText | None:
+def recover_live_text(path: Path) -> LiveText | None:
     """Return the response left by a run whose server was killed, if any, and remove its file."""
     try:
         with path.open("rb") as file:

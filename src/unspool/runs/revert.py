@@ -22,12 +22,12 @@ from ..core.proposed_actions import joined, lines_of
 from ..store.run_log import RunLog
 from .before_images import (
     FOLDER,
-    KEPT,
+    IMAGES_SAVED,
     BeforeImage,
     BeforeImages,
     FileState,
     ImageStore,
-    KeptImages,
+    SavedImages,
     images_of,
     read_state,
 )
@@ -55,7 +55,7 @@ class FileReview(msgspec.Struct, kw_only=True):
     @property
     def is_changed(self) -> bool:
         """Whether the file differs from the first copy, or might because the content of the copy is not known."""
-        return self.before.mark != self.now.mark or self.before.status in ("too_large", "unreadable")
+        return self.before.content_id != self.now.content_id or self.before.status in ("too_large", "unreadable")
 
 
 class RevertPlan(msgspec.Struct, kw_only=True):
@@ -74,16 +74,16 @@ class Reverts:
     def __init__(self, log: RunLog, folder: Path, run_of: Callable[[str], Any]) -> None:
         self._log = log
         self._store = ImageStore(folder / FOLDER)
-        self.keeper = BeforeImages(log, self._store, run_of)
+        self.before_images = BeforeImages(log, self._store, run_of)
         self._store.prune()
 
     def files(self, agent: str, session: str) -> list[FileReview]:
         """Return the files with a copy, in the order of their first requests."""
         return review_files(images_of(self._log, agent, session), self._store)
 
-    def plan(self, agent: str, session: str, path: str, mark: str) -> RevertPlan:
+    def plan(self, agent: str, session: str, path: str, content_id: str) -> RevertPlan:
         """Plan to revert a file to one of its copies, without writing anything."""
-        return plan_revert(images_of(self._log, agent, session), self._store, path, mark)
+        return plan_revert(images_of(self._log, agent, session), self._store, path, content_id)
 
     def revert(self, agent: str, session: str, plan: RevertPlan, seen: str, who: str) -> None:
         """Carry out a plan if `seen` identifies the current content, which is copied first."""
@@ -93,12 +93,18 @@ class Reverts:
         if os.path.realpath(path.parent) != str(path.parent):
             raise ConflictError(f"The folder of {path} is now a link to another one; nothing was written.")
         data = self._store.get(plan.target.digest) if plan.target.status == "kept" else None
-        if seen != plan.now.mark or self.keeper.keep_content(plan.path) != plan.now:
+        if seen != plan.now.content_id or self.before_images.save_content(plan.path) != plan.now:
             raise ConflictError(f"{path} has changed since you saw it. Review it again; nothing was written.")
         run = next(each.run for each in images_of(self._log, agent, session) if each.path == plan.path)
         image = BeforeImage(at=datetime.now(UTC), run=run, path=plan.path, state=plan.now)
-        self._log.record(run, KEPT, KeptImages(session=session, images=[image]))
-        facts = {"session": session, "path": plan.path, "from": plan.now.mark, "to": plan.target.mark, "who": who}
+        self._log.record(run, IMAGES_SAVED, SavedImages(session=session, images=[image]))
+        facts = {
+            "session": session,
+            "path": plan.path,
+            "from": plan.now.content_id,
+            "to": plan.target.content_id,
+            "who": who,
+        }
         self._log.record(run, "reverted", facts)
         try:
             if data is None:
@@ -128,17 +134,17 @@ def _review(path: str, copies: list[BeforeImage], store: ImageStore) -> FileRevi
     return FileReview(path=path, before=first, now=now, changed_at=changed_at, copies=copies, diff=diff, note=note)
 
 
-def plan_revert(images: list[BeforeImage], store: ImageStore, path: str, mark: str) -> RevertPlan:
+def plan_revert(images: list[BeforeImage], store: ImageStore, path: str, content_id: str) -> RevertPlan:
     """Plan to revert a file to one of its copies, without writing anything."""
-    target = _target(images, path, mark)
+    target = _target(images, path, content_id)
     now, data = read_state(Path(path))
     diff, note = _difference(path, data, _content(target, store), now, target)
     return RevertPlan(path=path, target=target, now=now, diff=diff, note=note or _obstacle(target, now))
 
 
-def _target(images: list[BeforeImage], path: str, mark: str) -> FileState:
+def _target(images: list[BeforeImage], path: str, content_id: str) -> FileState:
     for image in images:
-        if image.path == path and image.state.mark == mark:
+        if image.path == path and image.state.content_id == content_id:
             return image.state
     raise NotFoundError(f"This session has no such copy of {path}.")
 
@@ -148,7 +154,7 @@ def _obstacle(target: FileState, now: FileState) -> str | None:
         return f"The file was not copied before the change: {target.detail}."
     if now.status not in ("kept", "absent"):
         return f"The file cannot be replaced, because its content cannot be copied first: {now.detail}."
-    return "The file is already in this state." if target.mark == now.mark else None
+    return "The file is already in this state." if target.content_id == now.content_id else None
 
 
 def _content(state: FileState, store: ImageStore) -> bytes | None:

@@ -88,14 +88,14 @@ class Run:
         return self.details.session
 
     @property
-    def left_sessions(self) -> Mapping[str, float]:
+    def former_sessions(self) -> Mapping[str, float]:
         """The sessions that the agent worked on before, and when it left each of them."""
-        return self.details.left
+        return self.details.former_sessions
 
     @property
     def waiting_calls(self) -> frozenset[str]:
         """The calls that are waiting for a person's decision."""
-        return frozenset(opened.request.call_id for opened in self.approvals.open() if opened.request.call_id)
+        return frozenset(each.request.call_id for each in self.approvals.open() if each.request.call_id)
 
     @property
     def pid(self) -> int | None:
@@ -127,11 +127,11 @@ class Run:
         if answer.verdict in ("allow", "allow_session") and (changed := self.approvals.refresh(request)) is not None:
             self.recorder.record("asked", {"question": changed})
             raise ConflictError("The file has changed since you saw it. Review the change again.")
-        opened = self.approvals.check(request, digest, answer, who)
+        open_request = self.approvals.check(request, digest, answer, who)
         facts: dict[str, Any] = {"request": request, "verdict": answer.verdict, "reason": answer.reason}
         facts |= {"who": who, "by": by}
-        decision = decision_on(self, opened.request, answer, who, by)
-        decision.asked_at = opened.at
+        decision = decision_on(self, open_request.request, answer, who, by)
+        decision.asked_at = open_request.at
         decision.digest = digest
         # The request is closed once the decision is on disk: if that fails, it can be answered again. Nothing is
         # awaited until then, so nobody else can answer in between.
@@ -144,11 +144,11 @@ class Run:
 
     async def deny_unanswered(self, request: str) -> None:
         """Deny a request that nobody answered in time."""
-        opened = self.approvals.get(request)
-        if opened is not None:
+        open_request = self.approvals.get(request)
+        if open_request is not None:
             answer = Answer(verdict="deny", reason=TIMED_OUT)
             try:
-                await self.answer(request, opened.digest, answer, who="clock", by="timeout")
+                await self.answer(request, open_request.digest, answer, who="clock", by="timeout")
             except Exception:
                 # The decision may not have been recorded, for example because the disk is full.
                 self.machine.denial_failed(request, time.monotonic())
@@ -167,7 +167,7 @@ class Run:
         In the agents' files, this looks like a rejection or an interruption by the user, or is not recorded.
         """
         self.details.is_interrupting = True
-        call_ids = [opened.request.call_id for opened in self.approvals.open() if opened.request.call_id]
+        call_ids = [each.request.call_id for each in self.approvals.open() if each.request.call_id]
         decision = interruption(self.agent, self.session, call_ids, by=by, who=who)
         self.recorder.record_decision("interrupting", decision, {"who": who})
 

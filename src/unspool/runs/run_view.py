@@ -74,7 +74,7 @@ class RunDetails(msgspec.Struct, kw_only=True):
     """The turn is being interrupted and has not ended yet."""
     server_ends: bool = False
     """The agent is being stopped because the server is shutting down."""
-    left: dict[str, float] = {}
+    former_sessions: dict[str, float] = {}
     """Sessions that the agent has left for another one, for example after `/clear`, and when."""
 
 

@@ -48,7 +48,7 @@ def runs_by_session(runs: Iterable[Run], past: SessionRuns) -> dict[SessionKey, 
     """Return the latest run on each session, from the runs of this server and `past` ones."""
     found = dict(past)
     for run in runs:
-        for session, left_at in run.left_sessions.items():
+        for session, left_at in run.former_sessions.items():
             _keep_latest(found, (run.agent, session), SessionRun(run=run.id, state="ended", ended_at=left_at))
         if run.session is not None:
             _keep_latest(found, (run.agent, run.session), _current(run))

@@ -17,7 +17,7 @@ from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..store.decision_log import FILE_NAME
 from ..store.run_log import OpenRun, RunLog
 from .errors import ConflictError, SessionInUseError
-from .live_text_file import take_left_text
+from .live_text_file import recover_live_text
 from .ownership import find_owner
 from .processes import end_group, is_alive
 from .protocol import DriverEvent, DriverFactory, ForkReach, RunSpec
@@ -111,9 +111,9 @@ class Supervisor:
         runs = (run for run in self._runs.values() if run.agent == agent and run.session == session)
         return next((run for run in runs if not run.machine.has_ended), None)
 
-    def find_left(self, agent: str, session: str) -> Run | None:
+    def find_former(self, agent: str, session: str) -> Run | None:
         """Return the run that worked on a session and is working on another one now."""
-        runs = (run for run in self._runs.values() if run.agent == agent and session in run.left_sessions)
+        runs = (run for run in self._runs.values() if run.agent == agent and session in run.former_sessions)
         return next((run for run in runs if not run.machine.has_ended), None)
 
     def model_names(self, agent: str) -> tuple[str, ...]:
@@ -248,20 +248,20 @@ class Supervisor:
 
     async def recover(self) -> int:
         """Stop the agents that a killed server left behind; return their number."""
-        left = self.log.open_runs()
+        orphaned = self.log.open_runs()
         # Recorded before anything is awaited, so that nobody reads the agents' files first, where this looks like a
         # rejection.
-        for old in left:
+        for old in orphaned:
             self._record_kill(old)
-            if (text := take_left_text(self.log.live_text_path(old.id))) is not None:
+            if (text := recover_live_text(self.log.live_text_path(old.id))) is not None:
                 self.log.record(old.id, "cut_off", {"text": text})
-        for old in left:
+        for old in orphaned:
             # The agent may have exited while its children are still running, or may not have reported its process yet.
             pid = old.pid if old.pid_started is not None else None
             await end_group(pid, started=old.pid_started, mark=old.id, polite_seconds=0)
             self._emit(old.id, "state", {"state": "ended", "reason": KILLED}, self.log.end_run(old.id, KILLED))
         self._past = past_runs(self.log.session_ends())
-        return len(left)
+        return len(orphaned)
 
     def _record_kill(self, old: OpenRun) -> None:
         """Record that the server was killed during a turn. Some agents finish such a turn, so its log decides."""

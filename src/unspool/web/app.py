@@ -133,7 +133,7 @@ class AppState:
         supervisor = Supervisor(log, DRIVERS, limits=limits, hidden=hidden, sandbox=self.settings.sandbox)
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
         self.reverts = Reverts(supervisor.log, folder, supervisor.run)
-        supervisor.watch(self.reverts.keeper.on_event)
+        supervisor.watch(self.reverts.before_images.on_event)
         self.notifier = PushNotifier(
             folder,
             self.settings.public_url,
@@ -142,9 +142,9 @@ class AppState:
         )
         supervisor.watch(self.notifier.on_event)
         self.pool.session_runs = supervisor.session_runs
-        left = await supervisor.recover()
-        if left:
-            _log.warning("Stopped %d agents that were left over from a server that was killed", left)
+        stopped = await supervisor.recover()
+        if stopped:
+            _log.warning("Stopped %d agents that were left over from a server that was killed", stopped)
         return supervisor
 
     async def _stop_supervisor(self) -> None:

@@ -57,7 +57,7 @@ class FakeServer(Server):
         self.script: list[Json] = []
         self.sent: list[tuple[str, Any]] = []
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
+    def request(self, method: str, path: str, body: object = None) -> Any:
         if method == "GET":
             return {"runs": [self.run], "seq": 0} if path == "/api/runs" else self.run
         self.sent.append((path, body))

@@ -27,7 +27,7 @@ _SECONDS = 70.0
 """The timeout of a request. It is long, because starting an agent may take a while."""
 
 
-class Running(msgspec.Struct, kw_only=True):
+class ServerRegistration(msgspec.Struct, kw_only=True):
     """The registration of a running server."""
 
     address: str
@@ -36,31 +36,31 @@ class Running(msgspec.Struct, kw_only=True):
     """The file with its certificate, if it uses TLS."""
 
 
-def note_server(address: str, certificate: str | None = None) -> Path:
+def register_server(address: str, certificate: str | None = None) -> Path:
     """Register the server, so that commands find it."""
     path = data_folder() / _NAME
-    running = Running(address=address, pid=os.getpid(), certificate=certificate)
-    replace_private(path, msgspec.json.encode(running))
+    registration = ServerRegistration(address=address, pid=os.getpid(), certificate=certificate)
+    replace_private(path, msgspec.json.encode(registration))
     return path
 
 
-def forget_server() -> None:
+def unregister_server() -> None:
     """Remove the registration when the server stops."""
     path = data_folder() / _NAME
     with suppress(OSError, msgspec.DecodeError):
-        if msgspec.json.decode(path.read_bytes(), type=Running).pid == os.getpid():
+        if msgspec.json.decode(path.read_bytes(), type=ServerRegistration).pid == os.getpid():
             path.unlink()
 
 
 def server_address() -> str | None:
     """Return the address of the running server, if any."""
-    running = _registered()
-    return running.address if running is not None else None
+    registration = _registered()
+    return registration.address if registration is not None else None
 
 
-def _registered() -> Running | None:
+def _registered() -> ServerRegistration | None:
     with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=Running)
+        return msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=ServerRegistration)
     return None
 
 
@@ -68,21 +68,21 @@ class Server:
     """The server on this computer."""
 
     def __init__(self) -> None:
-        running = _registered()
-        if running is None:
+        registration = _registered()
+        if registration is None:
             raise NotFoundError("no server is running; start one with `unspool serve` and keep it running")
-        self._running = running
-        self._url = urlsplit(self._running.address)
+        self._registration = registration
+        self._url = urlsplit(self._registration.address)
         self._token = Access.kept(data_folder()).token
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
+    def request(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and decode the response. Raises UnspoolError if it fails, or if an agent tries to act."""
-        if method != "GET" and acts_for_agent(os.getpid(), self._running.pid):
+        if method != "GET" and acts_for_agent(os.getpid(), self._registration.pid):
             raise UnspoolError(
                 "this command was started by an agent that unspool runs; decisions about agents are made by people, "
                 "in a terminal of their own"
             )
-        with self._sent(method, path, body, _SECONDS) as response:
+        with self._response(method, path, body, _SECONDS) as response:
             data = response.read()
             if response.status < 400:
                 return json.loads(data) if data else None
@@ -90,14 +90,14 @@ class Server:
 
     def events(self, since: int) -> Iterator[dict[str, Any]]:
         """Yield the events of running agents, until the server stops."""
-        with self._sent("GET", f"/api/runs/events?since={since}", None, None) as response:
+        with self._response("GET", f"/api/runs/events?since={since}", None, None) as response:
             for line in response:
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
 
     def find(self, name: str | None) -> dict[str, Any]:
         """Return an agent by a prefix of its id or session; without a name, the only one, or the only one waiting."""
-        runs: list[dict[str, Any]] = self.ask("GET", "/api/runs")["runs"]
+        runs: list[dict[str, Any]] = self.request("GET", "/api/runs")["runs"]
         alive = [run for run in runs if run["state"] != "ended"]
         if name is None:
             waiting = [run for run in alive if run["questions"]]
@@ -113,22 +113,24 @@ class Server:
 
     def _connection(self, seconds: float | None) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "127.0.0.1", self._url.port
-        if self._running.certificate is None:
+        if self._registration.certificate is None:
             return http.client.HTTPConnection(host, port, timeout=seconds)
         try:
-            context = _only(self._running.certificate)
+            context = _only(self._registration.certificate)
         except OSError as error:
-            raise UnspoolError(f"cannot read the certificate {self._running.certificate}: {error}") from error
+            raise UnspoolError(f"cannot read the certificate {self._registration.certificate}: {error}") from error
         return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
 
     @contextmanager
-    def _sent(self, method: str, path: str, body: object, seconds: float | None) -> Iterator[http.client.HTTPResponse]:
+    def _response(
+        self, method: str, path: str, body: object, seconds: float | None
+    ) -> Iterator[http.client.HTTPResponse]:
         """Send a request. Raises UnspoolError if the response cannot be read, or is not one of the server."""
         connection = self._connection(seconds)
         # One request per connection.
         headers = {"authorization": f"Bearer {self._token}", "host": self._url.netloc, "connection": "close"}
         data = None if body is None else msgspec.json.encode(body)
-        address = self._running.address
+        address = self._registration.address
         try:
             connection.request(method, path, data, headers)
             with connection.getresponse() as response:

@@ -37,16 +37,16 @@ class RequestName(NamedTuple):
         id, colon, digest = (text or "").rpartition(":")
         return cls(id, digest) if colon else cls(digest, "")
 
-    def matches(self, opened: Json) -> bool:
+    def matches(self, open_request: Json) -> bool:
         """Whether the id of a request starts with this one."""
-        return str(opened["asked"]["id"]).startswith(self.id)
+        return str(open_request["asked"]["id"]).startswith(self.id)
 
 
 class ChosenRequest(NamedTuple):
     """A request to answer."""
 
     run: Json
-    opened: Json
+    open_request: Json
     has_digest: bool
     """Whether the command included the digest that was shown with the request earlier."""
 
@@ -81,8 +81,13 @@ def choose_request(server: Server, args: argparse.Namespace, command: str) -> Ch
 
 def _run_with(server: Server, name: RequestName) -> Json:
     """Return the only agent with a request of this name."""
-    runs: list[Json] = server.ask("GET", "/api/runs")["runs"]
-    found = [run for run in runs for opened in run["questions"] if _is_shown(opened, name) and name.matches(opened)]
+    runs: list[Json] = server.request("GET", "/api/runs")["runs"]
+    found = [
+        run
+        for run in runs
+        for open_request in run["questions"]
+        if _is_shown(open_request, name) and name.matches(open_request)
+    ]
     if len(found) != 1:
         what = "No open request is" if not found else f"{len(found)} open requests are"
         raise UnspoolError(f"{what} {name.id}:{name.digest}; `unspool ps` lists them")
@@ -90,8 +95,8 @@ def _run_with(server: Server, name: RequestName) -> Json:
 
 
 def _request_of(run: Json, name: RequestName) -> Json:
-    found: list[Json] = [opened for opened in run["questions"] if name.matches(opened)]
-    exact = [opened for opened in found if opened["asked"]["id"] == name.id]
+    found: list[Json] = [open_request for open_request in run["questions"] if name.matches(open_request)]
+    exact = [open_request for open_request in found if open_request["asked"]["id"] == name.id]
     found = exact or found
     if not found:
         named = f" {name.id!r}" if name.id else ""
@@ -106,9 +111,9 @@ def _request_of(run: Json, name: RequestName) -> Json:
     return found[0]
 
 
-def _is_shown(opened: Json, name: RequestName) -> bool:
+def _is_shown(open_request: Json, name: RequestName) -> bool:
     """Whether a request still has the digest that was printed. A shorter prefix could match another request."""
-    return len(name.digest) >= DIGEST_SHOWN and str(opened["digest"]).startswith(name.digest)
+    return len(name.digest) >= DIGEST_SHOWN and str(open_request["digest"]).startswith(name.digest)
 
 
 # --- showing, asking, answering --------------------------------------------------------------------------------------
@@ -118,7 +123,7 @@ def confirm(chosen: ChosenRequest, question: str, *, as_json: bool) -> bool:
     """Show the complete request. Unless it was named by its digest, ask whether to continue."""
     # If a question follows, the request must be shown on the terminal, even if the output is redirected.
     out = sys.stderr if as_json or not (chosen.has_digest or sys.stdout.isatty()) else sys.stdout
-    print("\n".join(request_lines(chosen.run, chosen.opened)), file=out)
+    print("\n".join(request_lines(chosen.run, chosen.open_request)), file=out)
     return chosen.has_digest or ask(f"{question} [y/N] ").lower() in ("y", "yes")
 
 
@@ -142,31 +147,31 @@ def _drop_typed_ahead() -> None:
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def send_answer(server: Server, run: str, opened: Json, verdict: str, **more: object) -> None:
+def send_answer(server: Server, run: str, open_request: Json, verdict: str, **more: object) -> None:
     """Answer a request as it was shown: the server refuses the answer if the request has changed."""
-    request = opened["asked"]
+    request = open_request["asked"]
     if verdict not in request["verdicts"]:
         known = ", ".join(each.replace("_", " ") for each in request["verdicts"])
         raise UsageError(f"Request {request['id']} does not offer {verdict.replace('_', ' ')!r}; choose from {known}")
-    body = {"digest": opened["digest"], "verdict": verdict, "who": who(), **more}
-    server.ask("POST", path_of(run, "answers", request["id"]), body)
+    body = {"digest": open_request["digest"], "verdict": verdict, "who": who(), **more}
+    server.request("POST", path_of(run, "answers", request["id"]), body)
 
 
 def answer_request(args: argparse.Namespace, command: str, verdict: str, reason: str | None) -> int:
     """Show a request, ask, and answer it."""
     server = Server()
     chosen = choose_request(server, args, command)
-    request = chosen.opened["asked"]
+    request = chosen.open_request["asked"]
     if request["choices"] and verdict.startswith("allow"):
         raise UsageError(
-            f"{request_name(chosen.opened)} is a question. Answer it: "
+            f"{request_name(chosen.open_request)} is a question. Answer it: "
             f"unspool answer {chosen.run['id']} {request['id']} --choose N"
         )
     questions = {"allow": "Allow this?", "allow_session": "Allow this, and the same for the rest of the session?"}
     if not confirm(chosen, questions.get(verdict, "Deny this?"), as_json=args.json):
         print("Nothing was sent to the agent", file=sys.stderr)
         return 1
-    send_answer(server, chosen.run["id"], chosen.opened, verdict, reason=reason)
+    send_answer(server, chosen.run["id"], chosen.open_request, verdict, reason=reason)
     report(chosen, verdict, reason, as_json=args.json)
     return 0
 
@@ -174,9 +179,9 @@ def answer_request(args: argparse.Namespace, command: str, verdict: str, reason:
 def report(chosen: ChosenRequest, verdict: str, reason: str | None, *, as_json: bool) -> None:
     """Print the answer that was sent."""
     if as_json:
-        print_json(SentAnswer(verdict=verdict, reason=reason, question=chosen.opened))
+        print_json(SentAnswer(verdict=verdict, reason=reason, question=chosen.open_request))
         return
-    print(f"{PAST_TENSE[verdict]}: {request_name(chosen.opened)}")
+    print(f"{PAST_TENSE[verdict]}: {request_name(chosen.open_request)}")
     if reason:
         print(to_agent(reason))
 

@@ -39,9 +39,9 @@ class Part(NamedTuple):
     is_warning: bool = False
 
 
-def request_name(opened: Json) -> str:
+def request_name(open_request: Json) -> str:
     """Return the name that identifies a request in answers: its id and the beginning of its digest."""
-    return f"{exact_text(opened['asked']['id'])}:{opened['digest'][:DIGEST_SHOWN]}"
+    return f"{exact_text(open_request['asked']['id'])}:{open_request['digest'][:DIGEST_SHOWN]}"
 
 
 def request_summary(request: Json) -> str:
@@ -53,16 +53,16 @@ def request_summary(request: Json) -> str:
     return f"{exact_line(request['tool'])}: {exact_line(head)}{between}{exact_line(tail)}"
 
 
-def request_lines(run: Json, opened: Json) -> Iterator[str]:
+def request_lines(run: Json, open_request: Json) -> Iterator[str]:
     """Yield a complete request, in lines that fit the terminal."""
-    request = opened["asked"]
+    request = open_request["asked"]
     heading = _HEADINGS.get(request["kind"], "asks")
-    yield f"{exact_text(run['agent'])} {heading} (run {run['id']}, request {request_name(opened)})"
+    yield f"{exact_text(run['agent'])} {heading} (run {run['id']}, request {request_name(open_request)})"
     parts = [Part("folder", run["folder"]), *_parts(request)]
     for part in parts:
         yield from _lines_of(part)
-    if opened["deadline"]:
-        yield f"Denied at {local(datetime.fromisoformat(opened['deadline']))} if nobody answers"
+    if open_request["deadline"]:
+        yield f"Denied at {local(datetime.fromisoformat(open_request['deadline']))} if nobody answers"
     yield from _warnings(parts)
 
 

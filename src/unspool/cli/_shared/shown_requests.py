@@ -26,16 +26,16 @@ class ShownRequests:
         """Whether a request was shown and is waiting for an answer."""
         return bool(self._open)
 
-    def show(self, opened: Json) -> int | None:
+    def show(self, open_request: Json) -> int | None:
         """Return a number for a request, or None if it was shown before. A changed request gets a new number."""
         with self._lock:
             for number, known in list(self._open.items()):
-                if known["asked"]["id"] == opened["asked"]["id"]:
-                    if known["digest"] == opened["digest"]:
+                if known["asked"]["id"] == open_request["asked"]["id"]:
+                    if known["digest"] == open_request["digest"]:
                         return None
                     del self._open[number]
             self._count += 1
-            self._open[self._count] = opened
+            self._open[self._count] = open_request
             self._since_line.append(self._count)
             return self._count
 

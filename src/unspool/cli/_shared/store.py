@@ -35,7 +35,7 @@ def warn_of_password(location: str | None) -> None:
 
 
 @contextmanager
-def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]:
+def open_synced_store(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]:
     """Open the store, after importing new and changed sessions of this computer.
 
     A command that `writes` fails if the store is not writable. Others print a note and use the store as it is.

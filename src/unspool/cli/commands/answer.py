@@ -37,18 +37,18 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("Pass either --choose or --text, once for each question")
     server = Server()
     chosen = choose_request(server, args, "answer")
-    questions = chosen.opened["asked"]["choices"]
+    questions = chosen.open_request["asked"]["choices"]
     if not questions:
         raise UsageError(
-            f"{request_name(chosen.opened)} is not a question. Decide it with `unspool approve` or `unspool deny`"
+            f"{request_name(chosen.open_request)} is not a question. Decide it with `unspool approve` or `unspool deny`"
         )
     answers = _answers(chosen, args)
     if not answers:
         print("Nothing was sent to the agent", file=sys.stderr)
         return 1
-    send_answer(server, chosen.run["id"], chosen.opened, "allow", answers=answers)
+    send_answer(server, chosen.run["id"], chosen.open_request, "allow", answers=answers)
     if args.json:
-        print_json(SentAnswer(verdict="allow", answers=answers, question=chosen.opened))
+        print_json(SentAnswer(verdict="allow", answers=answers, question=chosen.open_request))
     else:
         print("\n".join(to_agent(f"{question} {', '.join(labels)}") for question, labels in answers.items()))
     return 0
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answers(chosen: ChosenRequest, args: argparse.Namespace) -> dict[str, list[str]]:
     """Return the answers by question; empty if the person cancels."""
-    questions: list[Json] = chosen.opened["asked"]["choices"]
+    questions: list[Json] = chosen.open_request["asked"]["choices"]
     given = args.choose or args.text
     if given is None:
         if chosen.has_digest:

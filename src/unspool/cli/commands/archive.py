@@ -13,7 +13,7 @@ from .._shared.options import add_filters, add_json, add_limit, add_sessions, ad
 from .._shared.output import print_json, short_id
 from .._shared.records import SessionItem, item_of_row
 from .._shared.selection import stored_filter
-from .._shared.store import found_rows, opened
+from .._shared.store import found_rows, open_synced_store
 from .._shared.table import AGENT, LAST_ACTIVE, SESSION, TITLE, Column, print_table
 
 EXAMPLES = """examples:
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print when each session will be deleted."""
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         wanted = stored_filter(args)
         if args.sessions:
             wanted = replace(wanted, ids=tuple(row.id for row in found_rows(store, args.sessions)))

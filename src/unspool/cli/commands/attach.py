@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Watch an agent until it ends."""
     server = Server()
-    since = server.ask("GET", "/api/runs")["seq"]
+    since = server.request("GET", "/api/runs")["seq"]
     found = server.find(args.agent)
     return Attached(server, found, as_json=args.json).follow(since)
 
@@ -91,8 +91,8 @@ class Attached:
     def _follow(self, since: int, until_idle: bool) -> int:
         if not self._as_json:
             remark(f"{self._run['agent']} in {exact_text(self._run['folder'])}: {self._run['state']}")
-            for opened in self._run["questions"]:
-                self._show_request(opened)
+            for open_request in self._run["questions"]:
+                self._show_request(open_request)
         if self._can_type:
             remark(_HELP)
             threading.Thread(target=self._read_input, daemon=True).start()
@@ -115,11 +115,11 @@ class Attached:
 
     def _catch_up(self) -> None:
         """Show the current open requests again, because events were missed."""
-        self._run = self._server.ask("GET", path_of(self._run["id"]))
+        self._run = self._server.request("GET", path_of(self._run["id"]))
         if not self._as_json:
-            self._requests.keep_only([opened["asked"]["id"] for opened in self._run["questions"]])
-            for opened in self._run["questions"]:
-                self._show_request(opened)
+            self._requests.keep_only([open_request["asked"]["id"] for open_request in self._run["questions"]])
+            for open_request in self._run["questions"]:
+                self._show_request(open_request)
 
     def _show(self, event: dict[str, Any]) -> None:
         if self._as_json:
@@ -146,10 +146,10 @@ class Attached:
             print(self._held, end="", flush=True)
             self._held = ""
 
-    def _show_request(self, opened: dict[str, Any]) -> None:
-        number = self._requests.show(opened)
+    def _show_request(self, open_request: dict[str, Any]) -> None:
+        number = self._requests.show(open_request)
         if number is not None:
-            self._print("\n".join((f"\n? #{number}", *request_lines(self._run, opened))))
+            self._print("\n".join((f"\n? #{number}", *request_lines(self._run, open_request))))
 
     def _show_withdrawn(self, event: dict[str, Any]) -> None:
         self._requests.close(event["request"])
@@ -195,25 +195,25 @@ class Attached:
         if text == "?":
             remark(_HELP)
         elif text == "i":
-            self._server.ask("POST", path_of(self._run["id"], "interrupt"), {"who": who()})
+            self._server.request("POST", path_of(self._run["id"], "interrupt"), {"who": who()})
         elif word in ("d", "r") or (word in ("a", "s") and (not rest or rest.startswith("#"))):
             self._answer(word, rest)
         elif word == "c":
             self._choose(rest)
         elif word == "w" and rest in ("send", "hold", "discard"):
-            self._server.ask("POST", path_of(self._run["id"], "queue"), {"action": rest, "who": who()})
+            self._server.request("POST", path_of(self._run["id"], "queue"), {"action": rest, "who": who()})
         else:
             self._send(rest if word == "m" and rest else text)
 
     def _answer(self, word: str, rest: str) -> None:
-        opened, reason = self._requests.pick(rest)
-        if opened["asked"]["choices"] and word in ("a", "s"):
+        open_request, reason = self._requests.pick(rest)
+        if open_request["asked"]["choices"] and word in ("a", "s"):
             raise UnspoolError("This is a question; answer it with `c CHOICE`, or dismiss it with `d`")
-        send_answer(self._server, self._run["id"], opened, _VERDICTS[word], reason=reason or None)
+        send_answer(self._server, self._run["id"], open_request, _VERDICTS[word], reason=reason or None)
 
     def _choose(self, rest: str) -> None:
-        opened, text = self._requests.pick(rest)
-        questions = opened["asked"]["choices"]
+        open_request, text = self._requests.pick(rest)
+        questions = open_request["asked"]["choices"]
         texts = [text] if len(questions) == 1 else text.split(";")
         if not text or len(texts) != len(questions):
             raise UnspoolError(
@@ -221,11 +221,11 @@ class Attached:
             )
         pairs = zip(questions, texts, strict=True)
         answers = {each["question"]: options_in(each, chosen.strip(), own_words=True) for each, chosen in pairs}
-        send_answer(self._server, self._run["id"], opened, "allow", answers=answers)
+        send_answer(self._server, self._run["id"], open_request, "allow", answers=answers)
         self._print("\n".join(to_agent(f"{question} {', '.join(chosen)}") for question, chosen in answers.items()))
 
     def _send(self, text: str) -> None:
-        self._server.ask(
+        self._server.request(
             "POST", path_of(self._run["id"], "messages"), {"id": uuid.uuid4().hex, "text": text, "who": who()}
         )
 

@@ -22,7 +22,7 @@ from .._shared.options import add_filters, add_limit, add_sessions, add_source
 from .._shared.output import print_json
 from .._shared.records import EventItem, item_of_row
 from .._shared.selection import stored_filter
-from .._shared.store import found_rows, opened
+from .._shared.store import found_rows, open_synced_store
 from .._shared.table import AGENT, DESCRIPTION, MESSAGE, PROJECT, SESSION, TIME
 
 EXAMPLES = """examples:
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List the events of the kind that the command is named after."""
     kind = find_listed_kind(args.command)
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         ids = tuple(row.id for row in found_rows(store, args.sessions)) if args.sessions else None
         wanted = _filter(kind.name, args, ids)
         entries = [_item(row) for row in islice(store.events.select(wanted), args.limit)]

@@ -17,7 +17,7 @@ from .._shared.options import add_filters, add_json, add_limit, add_sessions, ad
 from .._shared.output import print_json, short_id
 from .._shared.records import item_of_row
 from .._shared.selection import Filter
-from .._shared.store import opened, selected_rows
+from .._shared.store import open_synced_store, selected_rows
 from .._shared.table import AGENT, SESSION, Column, print_table
 
 EXAMPLES = """examples:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         keep = Filter(args)
         found = [session for session in store.forgotten.all() if keep.takes_agent(session.agent)][: args.limit]
     if args.json:
@@ -69,7 +69,7 @@ def _lift(args: argparse.Namespace) -> int:
     if not args.sessions:
         raise UsageError("name a session; `unspool forget --list` lists forgotten sessions")
     args.no_sync = True
-    with opened(args, writes=True) as store:
+    with open_synced_store(args, writes=True) as store:
         known = store.forgotten.all()
         for name in args.sessions:
             for session in resolve_name(name, known, lambda session: session.name, lambda: len(known)):
@@ -79,7 +79,7 @@ def _lift(args: argparse.Namespace) -> int:
 
 
 def _forget(args: argparse.Namespace) -> int:
-    with opened(args, writes=True) as store:
+    with open_synced_store(args, writes=True) as store:
         rows = selected_rows(store, args)
         if not rows:
             raise UsageError("no session to forget; name one, or use filters; --list lists forgotten sessions")

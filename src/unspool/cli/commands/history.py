@@ -9,7 +9,7 @@ from ...ingest.history import History, Version
 from ...render.sanitize import local
 from .._shared.options import add_json, add_limit, add_session, add_source
 from .._shared.output import print_json
-from .._shared.store import found_rows, opened
+from .._shared.store import found_rows, open_synced_store
 from .._shared.table import Column, print_table
 
 EXAMPLES = """examples:
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the versions, oldest first."""
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         (row,) = found_rows(store, args.sessions)
         versions = History(store, row).versions
     first = max(0, len(versions) - args.limit) if args.limit is not None else 0

@@ -27,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
 def act_on_run(args: argparse.Namespace, action: str) -> int:
     """Perform an action on an agent and print its new state."""
     server = Server()
-    after = server.ask("POST", path_of(server.find(args.agent)["id"], action), {"who": who()})
+    after = server.request("POST", path_of(server.find(args.agent)["id"], action), {"who": who()})
     print_json({"type": "run", **after}) if args.json else print(format_run(after))
     return 0

@@ -8,7 +8,7 @@ from ...core.plural import counted
 from .._shared.options import add_source
 from .._shared.output import remark
 from .._shared.redaction import add_redaction, describe_report, redactor_of
-from .._shared.store import opened
+from .._shared.store import open_synced_store
 
 EXAMPLES = """examples:
   unspool lake sync lake/
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
     return_freed_memory()
     redactor = redactor_of(args)
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         report = Lake(args.lake).sync(store, redactor)
     print(
         f"{counted(report.added, 'session')} added, {report.replaced:,} replaced, {report.removed:,} removed, "

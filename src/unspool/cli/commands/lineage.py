@@ -19,7 +19,7 @@ from ...store.rows import SessionRow
 from .._shared.options import SESSION_HELP, add_filters, add_json, add_limit, add_source, is_terminal
 from .._shared.output import console, print_json, remark, short_id
 from .._shared.selection import stored_filter
-from .._shared.store import found_rows, opened
+from .._shared.store import found_rows, open_synced_store
 
 EXAMPLES = """examples:
   unspool lineage latest
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the families."""
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         named = found_rows(store, args.sessions)
         families = list(_of_sessions(store, named) if named else _of_all(store, stored_filter(args)))[: args.limit]
     if args.json:

@@ -21,7 +21,7 @@ from ...store.redaction_key import make_redactor
 from .._shared.client import server_address
 from .._shared.options import add_source
 from .._shared.output import remark
-from .._shared.store import opened
+from .._shared.store import open_synced_store
 
 TOKEN_VARIABLE = "UNSPOOL_TOKEN"
 _NAME = "unspool"
@@ -114,7 +114,7 @@ def _call(args: argparse.Namespace, tool: str, arguments: str) -> None:
         raise UsageError(
             f'the arguments of a tool must be a JSON object, such as {{"budget": 1000}}: {error}'
         ) from error
-    with opened(args) as store, store.snapshot():
+    with open_synced_store(args) as store, store.snapshot():
         print(call_tool(ToolRequest(store, _scope(args), (), _redactor(args)), tool, given))
 
 

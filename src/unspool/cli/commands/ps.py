@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List running agents."""
-    runs = [run for run in Server().ask("GET", "/api/runs")["runs"] if args.all or run["state"] != "ended"]
+    runs = [run for run in Server().request("GET", "/api/runs")["runs"] if args.all or run["state"] != "ended"]
     if args.json:
         for found in runs:
             print_json({"type": "run", **found})
@@ -36,16 +36,16 @@ def run(args: argparse.Namespace) -> int:
         print("No agents are running; start one with `unspool run`")
     for found in runs:
         print(format_run(found))
-        for opened in found["questions"]:
-            print("\n".join(request_lines(found, opened) if args.full else _brief(opened)))
+        for open_request in found["questions"]:
+            print("\n".join(request_lines(found, open_request) if args.full else _brief(open_request)))
     return 0
 
 
-def _brief(opened: dict[str, Any]) -> list[str]:
+def _brief(open_request: dict[str, Any]) -> list[str]:
     """Format an open request, with the name for answering it."""
-    request = opened["asked"]
+    request = open_request["asked"]
     return [
-        f"    {request_name(opened)}  {request_summary(request)}",
+        f"    {request_name(open_request)}  {request_summary(request)}",
         *(f"      {each}" for each in warning_lines(request)),
     ]
 

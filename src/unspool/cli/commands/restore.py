@@ -11,7 +11,7 @@ from ...render.exact import exact_text
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
 from .._shared.output import print_json
 from .._shared.records import WrittenFile, session_name
-from .._shared.store import opened, selected_rows
+from .._shared.store import open_synced_store, selected_rows
 
 EXAMPLES = """examples:
   unspool restore 37c23 --to ~/restored
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     target = Path(args.to).expanduser()
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is not a directory")
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         rows = selected_rows(store, args)
         if not rows:
             raise UsageError("no session to restore; name one, or use --project, --since and other filters")

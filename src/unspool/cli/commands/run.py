@@ -42,14 +42,14 @@ def run(args: argparse.Namespace) -> int:
         option = "--fork" if args.fork else "--fork-at"
         raise UsageError(f"`{option}` needs a session to fork from; add --resume SESSION")
     server = Server()
-    since = server.ask("GET", "/api/runs")["seq"]
+    since = server.request("GET", "/api/runs")["seq"]
     body = {
         "agent": args.agent or (None if args.resume else _names()[0]), "session": args.resume, "at": args.fork_at,
         "folder": _folder(args), "fork": args.fork, "mode": args.mode, "model": args.model,
         "sandbox": args.sandbox, "take_over": args.take_over, "prompt": args.prompt,
         "message_id": uuid.uuid4().hex, "who": who(),
     }  # fmt: skip
-    started = server.ask("POST", "/api/runs", body)
+    started = server.request("POST", "/api/runs", body)
     if started["run"]["warning"]:
         remark(started["run"]["warning"])
     if args.detach:

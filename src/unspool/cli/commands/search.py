@@ -26,7 +26,7 @@ from ...store.rows import SessionRow
 from ...store.search import Found, Hit
 from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
 from .._shared.output import console, print_json, remark, short_id
-from .._shared.store import opened
+from .._shared.store import open_synced_store
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search."""
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         if args.regex:
             return _regex(args, store)
         found, more = store.search.run(_query(args), args.limit, args.hits, offset=args.offset)

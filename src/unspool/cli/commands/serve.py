@@ -16,7 +16,7 @@ from ...library import Library
 from ...runs.sandbox import check_sandbox
 from ...store.locate import data_folder
 from ...store.private_files import is_open_to_others
-from .._shared.client import forget_server, note_server
+from .._shared.client import register_server, unregister_server
 from .._shared.options import add_source
 from .._shared.output import remark
 from .._shared.store import warn_of_password
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         serve(settings, lambda ready: _opened(ready, args), any_port=args.port is None)
     finally:
-        forget_server()
+        unregister_server()
     return 0
 
 
@@ -166,7 +166,7 @@ def _public_url(url: str | None) -> str | None:
 def _opened(settings: Settings, args: argparse.Namespace) -> None:
     token = settings.access().token
     link = settings.link(token)
-    note_server(settings.address, settings.certificate[0] if settings.certificate is not None else None)
+    register_server(settings.address, settings.certificate[0] if settings.certificate is not None else None)
     print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
     remark("Press Ctrl-C to stop")
     if args.qr:

@@ -13,7 +13,7 @@ from ...render.sanitize import one_line
 from .._shared.options import add_source, is_terminal
 from .._shared.output import console, print_json
 from .._shared.redaction import add_redaction, redactor_of
-from .._shared.store import opened
+from .._shared.store import open_synced_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from ...data.sources import Stored
     from ...data.tables import Tables
 
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         # Redacted before the query: parts of a text could not be redacted afterwards.
         _print(args, run_on_tables(Tables([Stored(store, redactor=redactor)]), sql))
     return 0

@@ -16,7 +16,7 @@ from ...usage.prices import load_prices
 from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
 from .._shared.output import console, print_json, remark
 from .._shared.selection import stored_filter
-from .._shared.store import opened
+from .._shared.store import open_synced_store
 from .._shared.table import Column, print_table
 
 EXAMPLES = """examples:
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the numbers."""
     wanted = stored_filter(args)
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         found = compute_stats(store.database, wanted, zone_seconds(), load_prices(data_folder()))
     if args.json:
         print_json(found)

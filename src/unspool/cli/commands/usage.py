@@ -32,7 +32,7 @@ from .._shared.options import add_filters, add_json, add_limit, add_sessions, ad
 from .._shared.output import print_json, remark, short_id
 from .._shared.records import SessionName, session_name
 from .._shared.selection import stored_filter
-from .._shared.store import found_rows, opened
+from .._shared.store import found_rows, open_synced_store
 from .._shared.table import Column, print_table
 
 EXAMPLES = """examples:
@@ -86,7 +86,7 @@ def _dimensions(text: str) -> str:
 def run(args: argparse.Namespace) -> int:
     """Print the usage."""
     prices = load_prices(data_folder())
-    with opened(args) as store:
+    with open_synced_store(args) as store:
         for row in found_rows(store, args.sessions):
             _print_session(store, prices, row, args)
         if args.sessions:

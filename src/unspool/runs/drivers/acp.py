@@ -98,9 +98,9 @@ class AcpDriver(AcpAgent, Driver):
         if not self._turns.state.is_idle:
             raise UsageError(f"{self.title} is working; interrupt the turn before you clear the conversation")
         assert self._connection is not None
-        settings, left, spec = self._settings, self.session, self.spec
+        settings, former, spec = self._settings, self.session, self.spec
         mode, model = settings.mode, settings.model
-        self._updates.left.add(left)
+        self._updates.former_sessions.add(former)
         self.spec = msgspec.structs.replace(spec, session=None, mode=mode, model=model)
         settings.is_reporting = False
         try:
@@ -108,8 +108,8 @@ class AcpDriver(AcpAgent, Driver):
             await self._apply_settings()
         except BaseException:
             # The session that was to be left goes on, and not the new one, if there is one.
-            self._updates.left = (self._updates.left | {self.session}) - {left, None}
-            self.session, self.spec, settings.mode, settings.model = left, spec, mode, model
+            self._updates.former_sessions = (self._updates.former_sessions | {self.session}) - {former, None}
+            self.session, self.spec, settings.mode, settings.model = former, spec, mode, model
             raise
         finally:
             settings.is_reporting = True

@@ -21,7 +21,7 @@ class AcpUpdates:
     def __init__(
         self, emit: Emit, settings: ReportedSettings, turn: TurnState, mode_in_text: Callable[[str], str | None]
     ) -> None:
-        self.left: set[str | None] = set()
+        self.former_sessions: set[str | None] = set()
         """Sessions that were left by a clear. Their updates are ignored."""
         self._emit = emit
         self._settings = settings
@@ -31,7 +31,7 @@ class AcpUpdates:
 
     def handle(self, session: str | None, update: Params) -> None:
         """Emit the events for an update."""
-        if session in self.left:
+        if session in self.former_sessions:
             return
         self._last_at = asyncio.get_running_loop().time()
         kind = update.get("sessionUpdate")

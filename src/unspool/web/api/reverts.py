@@ -24,7 +24,7 @@ async def revert(request: Request[Any, Any, Any], pool: Pool, app_state: State) 
     session = main_session(row.name)
     plan = await asyncio.to_thread(reverts.plan, row.agent, session, body.path, body.copy)
     await asyncio.to_thread(reverts.revert, row.agent, session, plan, body.seen, body.who)
-    return json_response(Reverted(path=plan.path, replaced=plan.now.mark))
+    return json_response(Reverted(path=plan.path, replaced=plan.now.content_id))
 
 
 routes: list[HTTPRouteHandler] = [revert]

@@ -249,7 +249,7 @@ def _card(store: Store, view: RunView) -> RunCard:
     return RunCard(
         run=view,
         row=row,
-        address=_address_of_end(row) if row is not None else None,
+        address=_url_of_end(row) if row is not None else None,
         waiting=_waiting(view),
         words=view.text.lstrip()[-_LAST_WORDS:],
     )
@@ -266,7 +266,7 @@ def _session_row(store: Store, agent: str, session: str | None) -> SessionRow | 
     return found[0] if found else None
 
 
-def _address_of_end(row: SessionRow) -> str:
+def _url_of_end(row: SessionRow) -> str:
     return f"{link(row)}?at={row.messages - 1}"
 
 
@@ -290,7 +290,7 @@ async def _composer_of_run(pool: StorePool, supervisor: Supervisor, id: str) -> 
         title=title_of(view.agent),
         capabilities=view.capabilities,
         run=view,
-        home=_address_of_end(row) if row is not None else None,
+        home=_url_of_end(row) if row is not None else None,
         waiting=_waiting(view),
         texts=view.texts,
         seq=seq,
@@ -336,8 +336,8 @@ def _composer_of_session(
         composer.texts = _not_logged(run.texts, query)
     elif ended is not None and ended.cut_off is not None:
         composer.texts = _not_logged([ended.cut_off], query)
-    if (run is None or run.state == "ended") and (left := supervisor.find_left(row.agent, row.name)) is not None:
-        composer.moved = f"/runs/{left.id}"
+    if (run is None or run.state == "ended") and (former := supervisor.find_former(row.agent, row.name)) is not None:
+        composer.moved = f"/runs/{former.id}"
     composer.blocked = None if composer.is_running else _why_blocked(row, composer)
     return composer
 

@@ -12,7 +12,7 @@ from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
 from unspool.core.session import Session
 from unspool.render.markdown import render_markdown
-from unspool.render.safe_markup import contained
+from unspool.render.safe_markup import safe_lines
 from unspool.testing import ClaudeLog, call
 
 REFUSAL = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse tabs\n\n# not spaces"  # noqa: E501
@@ -126,7 +126,7 @@ def test_the_head(tmp_path: Path) -> None:
 
 def test_headings_of_answers_are_demoted() -> None:
     """They stay headings, in their order."""
-    assert contained("# one\ntext\n## two\n\nthree\n=====\n\n##### five ##") == [
+    assert safe_lines("# one\ntext\n## two\n\nthree\n=====\n\n##### five ##") == [
         "#### one",
         "text",
         "##### two",
@@ -141,12 +141,12 @@ def test_ordinary_markdown_is_left_alone() -> None:
     """Lists, tables, code, quotes and links are unchanged."""
     words = "A **word**:\n\n- one\n- two `<b>`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
     text = words + "```python\n# not a heading <b>\n```\n> said\n\n[x](y)"
-    assert contained(text) == text.split("\n")
+    assert safe_lines(text) == text.split("\n")
 
 
 def test_html_that_cannot_be_escaped_is_fenced() -> None:
     """When nothing helps, all of it is shown as it is."""
-    lines = contained("\\\\<b>bold")
+    lines = safe_lines("\\\\<b>bold")
     assert lines[0] == lines[-1] == "```"
 
 

@@ -20,12 +20,12 @@ from .conftest import session_rows
 def _whole(session: Session, branch: int) -> Iterator[Entry]:
     agent = AGENTS[session.agent]
     transcript = Transcript(session, agent.describe, results=agent)
-    yield from transcript.beginning()
+    yield from transcript.root_forks()
     on_path = _path(session, branch)
     for message in session.messages:
         if message.index in on_path:
-            yield from transcript.of(message)
-    yield from transcript.without_place()
+            yield from transcript.entries_of(message)
+    yield from transcript.unmentioned_subagents()
 
 
 def _path(session: Session, branch: int) -> set[int]:

@@ -82,13 +82,13 @@ def interruption_label(interruption: m.Interruption) -> str:
     who = "by the user" if interruption.type == "user" else "by the system"
     cause = recorded_cause(interruption)
     why = f": {cause}" if cause else ""
-    return f"Interrupted {who} during {interruption.during}{sureness(interruption.confidence)}{why}"
+    return f"Interrupted {who} during {interruption.during}{confidence_suffix(interruption.confidence)}{why}"
 
 
 def clear_label(clear: m.ContextClear) -> str:
     """Describe a clear of the context."""
     onward = f"; continues in {clear.next_session}" if clear.next_session else ""
-    return f"Context cleared{sureness(clear.confidence)}{onward}"
+    return f"Context cleared{confidence_suffix(clear.confidence)}{onward}"
 
 
 def fork_label(branch: m.Branch) -> str:
@@ -105,7 +105,7 @@ def resume_label(resume: m.Resume) -> str:
     """Describe a resume, and how many messages were lost from the context."""
     lost = len(resume.lost_message_indices)
     onward = f"; {lost} messages were lost from the context" if lost else ""
-    return f"Resumed ({resume.evidence}){sureness(resume.confidence)}{onward}"
+    return f"Resumed ({resume.evidence}){confidence_suffix(resume.confidence)}{onward}"
 
 
 def subagent_label(agent: m.Subagent) -> str:
@@ -113,7 +113,7 @@ def subagent_label(agent: m.Subagent) -> str:
     return " · ".join(part for part in (agent.agent_type, agent.description, agent.status, agent.session) if part)
 
 
-def sureness(confidence: float) -> str:
+def confidence_suffix(confidence: float) -> str:
     """Return the confidence as a suffix if an event was only inferred."""
     return "" if confidence >= 0.95 else f" ({confidence:.0%} sure)"
 

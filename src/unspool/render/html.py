@@ -144,12 +144,12 @@ def _clean(html: str) -> str:
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "ol": {"start"}},
         url_schemes=set(_SCHEMES),
-        attribute_filter=_outward,
+        attribute_filter=_only_absolute_links,
         link_rel="noopener noreferrer nofollow",
     )
 
 
-def _outward(_: str, name: str, value: str) -> str | None:
+def _only_absolute_links(_: str, name: str, value: str) -> str | None:
     """Keep absolute links only: relative ones would point to files on the reader's disk."""
     return value if name != "href" or value.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)) else None
 

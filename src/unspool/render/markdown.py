@@ -9,7 +9,7 @@ from ..core.annotations import Annotation
 from ..core.session import Session
 from ..core.views import Branches
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
-from .safe_markup import contained
+from .safe_markup import safe_lines
 from .sanitize import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
 
@@ -67,11 +67,11 @@ def _entry(entry: Entry) -> Iterator[str]:
         kind = f" ({_inline(entry.label)})" if entry.label else ""
         yield f"## You{kind}{when}{mark}"
         yield ""
-        yield from (f"> {line}".rstrip() for line in contained(harmless(entry.text)))
+        yield from (f"> {line}".rstrip() for line in safe_lines(harmless(entry.text)))
     elif entry.kind == "answer":
         yield f"### {_inline(entry.model or 'Model')}{mark}"
         yield ""
-        yield from contained(harmless(entry.text))
+        yield from safe_lines(harmless(entry.text))
     elif entry.kind == "thinking":
         yield from (f"> *{_inline(line, len(line))}*" if line.strip() else ">" for line in entry.text.splitlines())
     elif entry.kind == "call" and entry.call is not None:

@@ -15,7 +15,7 @@ _DEEPEST = 6
 _ROUNDS = 8
 
 
-def contained(text: str) -> list[str]:
+def safe_lines(text: str) -> list[str]:
     """Return the lines of a text with headings below those of the document, without HTML and with all fences closed."""
     lines = text.rstrip("\n").split("\n")
     for _ in range(_ROUNDS):

@@ -50,7 +50,7 @@ class ResultReader(Protocol):
         ...
 
 
-class Placed(Protocol):
+class MessageEvent(Protocol):
     """An event that belongs to a message."""
 
     @property
@@ -147,7 +147,7 @@ class _Found(NamedTuple):
 
     result: m.ToolResult
     message: m.Message
-    place: int
+    position: int
 
 
 class _EventIndex:
@@ -192,7 +192,7 @@ class Transcript:
         self._messages = session.messages if messages is None else messages
         self._branch_of = branch_of or (lambda index: session.messages[index].branch)
         self._project = session.info.project.path if session.info.project is not None else None
-        self._hides_dead = branches == "active"
+        self._hides_abandoned = branches == "active"
         self._describe = describe
         self._reader = results
         self._results = _results_in(self._messages)
@@ -209,19 +209,19 @@ class Transcript:
 
     def entries(self) -> Iterator[Entry]:
         """Yield all entries, in the order of the log."""
-        yield from self.beginning()
+        yield from self.root_forks()
         for message in self._messages:
-            if not (self._hides_dead and message.branch):
-                yield from self.of(message)
-        yield from self.without_place()
+            if not (self._hides_abandoned and message.branch):
+                yield from self.entries_of(message)
+        yield from self.unmentioned_subagents()
         for number, problem in enumerate(self._session.problems):
             yield problem_entry(number, problem)
 
-    def beginning(self) -> Iterator[Entry]:
+    def root_forks(self) -> Iterator[Entry]:
         """Yield entries for branches that begin at the start of the session."""
         return self._fork_notes(-1)
 
-    def of(self, message: m.Message) -> Iterator[Entry]:
+    def entries_of(self, message: m.Message) -> Iterator[Entry]:
         """Yield the entries of one message."""
         found = _without_repeats([*self._message(message), *self._events(message)])
         for number, entry in enumerate(found):
@@ -229,7 +229,7 @@ class Transcript:
             yield entry
         yield from self._fork_notes(message.index)
 
-    def without_place(self) -> Iterator[Entry]:
+    def unmentioned_subagents(self) -> Iterator[Entry]:
         """Yield entries for sub-agents that no message mentions."""
         for number, agent in enumerate(self._session.subagents):
             if agent.message_index is None:
@@ -240,10 +240,10 @@ class Transcript:
     # --- messages ---
 
     def _message(self, message: m.Message) -> Iterator[Entry]:
-        for place, block in enumerate(message.blocks):
-            for entry in (self._block(message, block, place), *self._pictures(message.index, block)):
+        for position, block in enumerate(message.blocks):
+            for entry in (self._block(message, block, position), *self._pictures(message.index, block)):
                 if entry is not None:
-                    entry.place = entry.place or place
+                    entry.place = entry.place or position
                     entry.branch, entry.context = message.branch, message.context
                     entry.timestamp, entry.model = message.timestamp, message.model
                     entry.is_harness = entry.kind == "note" and _is_harness(message, block)
@@ -258,14 +258,14 @@ class Transcript:
             else:
                 yield Entry(kind="note", index=index, label=part.kind if isinstance(part, m.Unknown) else "")
 
-    def _block(self, message: m.Message, block: m.Block, place: int) -> Entry | None:
+    def _block(self, message: m.Message, block: m.Block, position: int) -> Entry | None:
         index = message.index
         if isinstance(block, m.Text):
-            return self._words(message, block.text)
+            return self._text_entry(message, block.text)
         if isinstance(block, m.Thinking):
             return Entry(kind="thinking", index=index, text=block.text) if block.text else None
         if isinstance(block, m.ToolCall):
-            call = self._call(block, message, place)
+            call = self._call(block, message, position)
             return Entry(kind="call", index=index, call=call, content=self._content(call))
         if isinstance(block, m.ToolResult):
             return self._unshown_result(index, block)
@@ -290,7 +290,7 @@ class Transcript:
             return None
         return Entry(kind="note", index=index, text=result.content, label="another result of the same call")
 
-    def _words(self, message: m.Message, text: str) -> Entry | None:
+    def _text_entry(self, message: m.Message, text: str) -> Entry | None:
         if not text.strip():
             return None
         if message.author == "human":
@@ -301,7 +301,7 @@ class Transcript:
         label = "task" if message.author == "model" else message.author
         return Entry(kind="note", index=message.index, text=text, label=label)
 
-    def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
+    def _call(self, call: m.ToolCall, message: m.Message, position: int) -> CallView:
         found = self._result(call.id, message.index)
         result = found.result if found is not None else None
         _, rejection = first_from(self._index.rejections.get(call.id, []), message.index)
@@ -326,9 +326,9 @@ class Transcript:
             subagent=self._index.subagents.get(call.id),
             change=change,
             index=message.index,
-            place=place,
+            place=position,
             result_index=found.message.index if found is not None else None,
-            result_place=found.place if found is not None else 0,
+            result_place=found.position if found is not None else 0,
             seconds=_seconds_between(message, found.message) if found is not None else None,
             receipt=receipt_of(decided, action, result, change) if decided else None,
             answers=self._reader.answers(action, result) if self._reader and action.questions and result else {},
@@ -384,7 +384,7 @@ class Transcript:
     def _event_counts(self) -> dict[int, Counter[str]]:
         """The number of events on each branch, by the word for them."""
         session = self._session
-        kinds: dict[str, Iterable[Placed]] = {
+        kinds: dict[str, Iterable[MessageEvent]] = {
             "rejected": session.rejections, "interrupted": session.interruptions, "failed": session.errors,
             "compacted": session.compaction.boundaries,
         }  # fmt: skip
@@ -404,8 +404,8 @@ def _without_repeats(entries: list[Entry]) -> list[Entry]:
     for entry, failure in repeats:
         # The message has the complete text, so the failure links to its block.
         failure.text, failure.place = max(entry.text, failure.text, key=len), entry.place
-    left_out = {id(entry) for entry, _ in repeats}
-    return [entry for entry in entries if id(entry) not in left_out]
+    repeated = {id(entry) for entry, _ in repeats}
+    return [entry for entry in entries if id(entry) not in repeated]
 
 
 def _says_the_same(entry: Entry, failure: Entry) -> bool:
@@ -416,9 +416,9 @@ def _says_the_same(entry: Entry, failure: Entry) -> bool:
 def _results_in(messages: Iterable[m.Message]) -> dict[str, list[tuple[int, _Found]]]:
     found: dict[str, list[tuple[int, _Found]]] = {}
     for message in sorted(messages, key=lambda message: message.index):
-        for place, block in enumerate(message.blocks):
+        for position, block in enumerate(message.blocks):
             if isinstance(block, m.ToolResult):
-                found.setdefault(block.call_id, []).append((message.index, _Found(block, message, place)))
+                found.setdefault(block.call_id, []).append((message.index, _Found(block, message, position)))
     return found
 
 

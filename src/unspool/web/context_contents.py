@@ -160,14 +160,14 @@ def measure(query: SessionQuery, indices: Iterable[int]) -> ContextContents:
 
 def gone_files(query: SessionQuery, view: ContextView, still: Iterable[str]) -> list[GoneFile]:
     """Return the files in messages that are no longer in a context, except those in `still`."""
-    left = [
+    removed = [
         index
         for span in view.stretches
         if span.state in ("summarised", "dropped", "cleared", "unsent", "gap")
         for index in range(span.first, span.last + 1)
     ]
     measured = _Measure(query)
-    for first, last in ranges_of(left[-_MOST_MESSAGES:]):
+    for first, last in ranges_of(removed[-_MOST_MESSAGES:]):
         for message in query.messages(first, last + 1):
             for _ in measured.pieces(message):
                 pass

@@ -38,7 +38,7 @@ class TranscriptPages:
             raise NotFoundError(f"session {name} has {pages} pages; there is no page {number}")
         return self._page(number, path)
 
-    def own_page(self, branch: int, number: int = 0) -> EntryPage:
+    def page_of_branch(self, branch: int, number: int = 0) -> EntryPage:
         """Return a page of the messages that only this branch has."""
         self._query.check_branch(branch)
         ranges = _ranges_of(number, self._query.paths.own(branch))
@@ -65,17 +65,17 @@ class TranscriptPages:
             entry
             for message in needed
             if message.index < first
-            for entry in transcript.of(message)
+            for entry in transcript.entries_of(message)
             if entry.call is not None and entry.call.id in answered
         ]
-        return found + [entry for message in shown for entry in transcript.of(message)]
+        return found + [entry for message in shown for entry in transcript.entries_of(message)]
 
     def _page(self, number: int, path: BranchPath) -> EntryPage:
         ranges = _ranges_of(number, path)
         entries = list(self._beginning(path)) if number == 0 else []
         entries += self._entries(ranges, path)
         if (number + 1) * PAGE_SIZE >= len(path):
-            entries += self._transcript([]).without_place()
+            entries += self._transcript([]).unmentioned_subagents()
             entries += [
                 problem_entry(problem_number, problem)
                 for problem_number, problem in enumerate(self._head.problems)
@@ -86,7 +86,7 @@ class TranscriptPages:
     def _beginning(self, path: BranchPath) -> Iterator[Entry]:
         """Yield the entries before the first message."""
         if len(path):
-            yield from self._transcript([]).beginning()
+            yield from self._transcript([]).root_forks()
             yield from _entries_of(self._problems(None, self._query.message(path.index_at(0))))
 
     def _entries(self, ranges: list[IndexRange], path: BranchPath | None = None) -> Iterator[Entry]:
@@ -98,7 +98,7 @@ class TranscriptPages:
         following = self._next(shown[-1].index, path)
         problems = self._problems(shown[0], following)
         for message, after in zip(shown, [*shown[1:], following], strict=True):
-            yield from transcript.of(message)
+            yield from transcript.entries_of(message)
             yield from _entries_of(one for one in problems if _is_between(one[1].source, message, after))
 
     def _next(self, index: int, path: BranchPath | None) -> m.Message | None:
@@ -154,16 +154,16 @@ class TranscriptPages:
 
     def _counterparts(self, shown: IndexRange, ids: set[str], known: set[int], *, is_call: bool) -> Iterator[m.Message]:
         """Search for the calls or results with these ids. In nearly all logs, calls are before their results."""
-        left = set(ids)
+        missing = set(ids)
         usual = _MOST_BLOCKS_BACK if is_call else None
         for backwards in (is_call, not is_call):
             most = usual if backwards == is_call else _MOST_BLOCKS
-            for message in self._scan(shown[1 if backwards else 0], left, backwards, most):
-                found = {_call_id(block, is_call) for block in message.blocks} & left
+            for message in self._scan(shown[1 if backwards else 0], missing, backwards, most):
+                found = {_call_id(block, is_call) for block in message.blocks} & missing
                 if found and message.index not in known:
-                    left -= found
+                    missing -= found
                     yield message
-                    if not left:
+                    if not missing:
                         return
 
     def _scan(self, index: int, ids: set[str], backwards: bool, most_blocks: int | None) -> Iterator[m.Message]:

@@ -16,7 +16,8 @@ from ...store import Store
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
-from . import annotating, collections, composing, notifications, reverts, runs, session, streams
+from . import collections, composer, notifications, reverts, runs, session, streams
+from .annotations import routes as annotation_routes
 from .openapi import openapi_text
 from .params import Endpoint, Params, SessionContext, find_endpoint, parse_params
 from .schemas import SessionParams
@@ -62,8 +63,8 @@ routes: list[HTTPRouteHandler] = [
     *runs.routes,
     *reverts.routes,
     *notifications.routes,
-    *composing.routes,
-    *annotating.routes,
+    *composer.routes,
+    *annotation_routes,
 ]
 
 

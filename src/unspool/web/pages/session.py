@@ -31,8 +31,8 @@ from ..usage_view import usage_of
 from ..views import ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
 from .session_fragments import (
-    MOST_BESIDE,
-    own_section,
+    MOST_COMPARED,
+    annotations_section,
     query_of,
     rendered,
     timeline_view,
@@ -143,10 +143,10 @@ async def compare(
     return html_response(await pool.run(_compare_page, key, a, b, progress_of(app_state)))
 
 
-@get("/sessions/{key:str}/images/{index:int}/{place:int}", include_in_schema=False)
-async def image(pool: Pool, key: FromPath[str], index: FromPath[int], place: FromPath[int]) -> Response[bytes]:
+@get("/sessions/{key:str}/images/{index:int}/{position:int}", include_in_schema=False)
+async def image(pool: Pool, key: FromPath[str], index: FromPath[int], position: FromPath[int]) -> Response[bytes]:
     """An image of the conversation, with headers that prevent browsers from interpreting it as anything else."""
-    data, media_type = await pool.run(_image, key, index, place)
+    data, media_type = await pool.run(_image, key, index, position)
     return Response(data, media_type=media_type, headers=_IMAGE_HEADERS)
 
 
@@ -167,7 +167,7 @@ def session_page(store: Store, key: str, position: Position, choices: Choices, p
         list=list_view(store, ListParams(), progress, query.row),
         sections=[Markup(transcript_section(query, number, branch)) for number in shown],
         rail=timeline_view(query, branch),
-        own=own_section(query),
+        annotations=annotations_section(query),
     )
 
 
@@ -252,7 +252,7 @@ def _shared_length(one: BranchPath, other: BranchPath) -> int:
 
 
 def _side(query: SessionQuery, branch: int, path: BranchPath, shared: int) -> dict[str, object]:
-    ranges = path.slice(shared, shared + MOST_BESIDE)
+    ranges = path.slice(shared, shared + MOST_COMPARED)
     transcript = TranscriptPages(query)
     entries = [entry for first, last in ranges for entry in transcript.entries(first, last + 1)]
     count = len(path) - shared
@@ -260,7 +260,7 @@ def _side(query: SessionQuery, branch: int, path: BranchPath, shared: int) -> di
         "branch": branch,
         "name": f"Branch {branch}" if branch else "Active branch",
         "count": count,
-        "shown": min(count, MOST_BESIDE),
+        "shown": min(count, MOST_COMPARED),
         "first": ranges[0][0] if ranges else None,
         "entries": rendered(query, entries, f"b{branch}."),
     }

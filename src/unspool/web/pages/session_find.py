@@ -39,7 +39,7 @@ def _page(store: Store, key: str, q: str, branch: int, progress: tuple[int, int]
 
 
 def _fragment(store: Store, key: str, q: str, branch: int) -> str:
-    return render("found.html", **_view(store, key, q, branch))
+    return render("find_results.html", **_view(store, key, q, branch))
 
 
 def _view(store: Store, key: str, q: str, branch: int) -> dict[str, object]:

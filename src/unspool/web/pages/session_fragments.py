@@ -25,7 +25,7 @@ from ..transcript_pages import TranscriptPages
 from ..usage_view import turn_at
 from .layout import Pool, html_response
 
-MOST_BESIDE = 60
+MOST_COMPARED = 60
 """Maximum number of messages shown with a summary, or of each branch in a comparison."""
 
 
@@ -61,10 +61,10 @@ async def embedded(pool: Pool, key: FromPath[str]) -> Response[str]:
     return html_response(await pool.run(_embedded, key))
 
 
-@get("/sessions/{key:str}/outputs/{index:int}/{place:int}", include_in_schema=False)
-async def output(pool: Pool, key: FromPath[str], index: FromPath[int], place: FromPath[int]) -> Response[str]:
+@get("/sessions/{key:str}/outputs/{index:int}/{position:int}", include_in_schema=False)
+async def output(pool: Pool, key: FromPath[str], index: FromPath[int], position: FromPath[int]) -> Response[str]:
     """The full text of a block that the page shows truncated."""
-    return html_response(await pool.run(_output, key, index, place))
+    return html_response(await pool.run(_output, key, index, position))
 
 
 @get("/sessions/{key:str}/replaced/{index:int}", include_in_schema=False)
@@ -132,11 +132,11 @@ def timeline_view(query: SessionQuery, branch: int) -> TimelineView:
     )
 
 
-def own_section(query: SessionQuery) -> Markup:
+def annotations_section(query: SessionQuery) -> Markup:
     """Render the pins, notes and tags of the reader."""
     key = url_name(query.row)
-    own = query.store.annotations.of(query.row.agent, query.row.name)
-    return Markup(render("own.html", own=own, base=address(key), key=key))
+    annotations = query.store.annotations.of(query.row.agent, query.row.name)
+    return Markup(render("annotations.html", annotations=annotations, base=address(key), key=key))
 
 
 def rendered(query: SessionQuery, entries: list[Entry], prefix: str = "") -> Markup:
@@ -152,7 +152,7 @@ def _page(store: Store, key: str, number: int, branch: int) -> str:
 
 
 def _own(store: Store, key: str) -> str:
-    return own_section(query_of(store, key))
+    return annotations_section(query_of(store, key))
 
 
 def _rail(store: Store, key: str, branch: int) -> str:
@@ -164,7 +164,7 @@ def _branch(store: Store, key: str, number: int) -> str:
     found = [branch for branch in query.head.branches if branch.id == number]
     if not found:
         raise NotFoundError(f"session {query.row.name} has no abandoned branch {number}")
-    page = TranscriptPages(query).own_page(number)
+    page = TranscriptPages(query).page_of_branch(number)
     return render(
         "branch.html",
         branch=found[0],
@@ -226,16 +226,16 @@ def _replaced(store: Store, key: str, index: int) -> str:
     transcript = TranscriptPages(query)
     entries = [
         entry
-        for first, last in ranges_of(replaced[-MOST_BESIDE:])
+        for first, last in ranges_of(replaced[-MOST_COMPARED:])
         for entry in transcript.entries(first, last + 1)
         if entry.kind != "fork"
     ]
     return render(
-        "replaced.html",
+        "compaction.html",
         boundary=boundary,
         base=address(url_name(query.row)),
         count=len(replaced),
-        shown=min(MOST_BESIDE, len(replaced)),
+        shown=min(MOST_COMPARED, len(replaced)),
         first=replaced[0] if replaced else None,
         lost=measure(query, replaced),
         kept_contents=measure(query, boundary.preserved_message_indices),

@@ -21,7 +21,7 @@ Respond = Callable[[bytes], Server]
 def respond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Respond]:
     """Start a program that sends these bytes to everyone and closes the connection."""
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
-    Access.kept(tmp_path)
+    Access.load_or_create(tmp_path)
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
 

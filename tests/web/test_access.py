@@ -36,9 +36,9 @@ def logged_in(access: Access, token: str | None = None) -> Login:
 
 def test_access_survives_a_restart(tmp_path: Path, clock: Clock) -> None:
     """The token and the sessions are the same for every process of the user, and only for the user."""
-    access = Access.kept(tmp_path / "data", now=clock)
+    access = Access.load_or_create(tmp_path / "data", now=clock)
     login = logged_in(access)
-    again = Access.kept(tmp_path / "data", rotates=True, now=clock)
+    again = Access.load_or_create(tmp_path / "data", rotates=True, now=clock)
     assert again.token == access.token
     assert again.host_name == access.host_name
     session = again.session(login.cookie, HOST)
@@ -55,12 +55,12 @@ def test_access_survives_a_restart(tmp_path: Path, clock: Clock) -> None:
 
 def test_a_running_server_notices_a_revocation(tmp_path: Path, clock: Clock) -> None:
     """Another process revokes; the token, the sessions and the host name of the server are worthless at once."""
-    server = Access.kept(tmp_path, now=clock)
+    server = Access.load_or_create(tmp_path, now=clock)
     token, name = server.token, server.host_name
     login = logged_in(server)
     session = server.session(login.cookie, HOST)
     assert session is not None
-    assert Access.kept(tmp_path, now=clock).revoke() == 1
+    assert Access.load_or_create(tmp_path, now=clock).revoke() == 1
     assert not server.is_token(token)
     assert not server.can_log_in(token)
     assert server.session(login.cookie, HOST) is None
@@ -70,11 +70,11 @@ def test_a_running_server_notices_a_revocation(tmp_path: Path, clock: Clock) -> 
 
 def test_an_old_token_rotates_and_logs_in_once_more(tmp_path: Path, clock: Clock) -> None:
     """Browsers stay logged in; a bookmark with the old token works once, and programs need the new one."""
-    access = Access.kept(tmp_path, now=clock)
+    access = Access.load_or_create(tmp_path, now=clock)
     old = access.token
     login = logged_in(access)
     clock.now += TOKEN_SECONDS + 1
-    access = Access.kept(tmp_path, rotates=True, now=clock)
+    access = Access.load_or_create(tmp_path, rotates=True, now=clock)
     assert not access.is_token(old)
     assert access.session(login.cookie, HOST) is not None
     assert access.can_log_in(old)
@@ -87,7 +87,7 @@ def test_an_old_token_rotates_and_logs_in_once_more(tmp_path: Path, clock: Clock
 def test_the_token_of_an_earlier_version_logs_in_once(tmp_path: Path, clock: Clock) -> None:
     """It was the cookie then, which other servers may have seen, so it is good for nothing else."""
     (tmp_path / "web-token").write_text("old-token\n")
-    access = Access.kept(tmp_path, now=clock)
+    access = Access.load_or_create(tmp_path, now=clock)
     assert not (tmp_path / "web-token").exists()
     assert not access.is_token("old-token")
     logged_in(access, "old-token")
@@ -95,7 +95,7 @@ def test_the_token_of_an_earlier_version_logs_in_once(tmp_path: Path, clock: Clo
 
 
 def test_sessions_expire_when_they_are_not_used(tmp_path: Path, clock: Clock) -> None:
-    access = Access.kept(tmp_path, now=clock)
+    access = Access.load_or_create(tmp_path, now=clock)
     used, unused = logged_in(access), logged_in(access)
     clock.now += SESSION_SECONDS / 2
     assert access.session(used.cookie, HOST) is not None
@@ -105,7 +105,7 @@ def test_sessions_expire_when_they_are_not_used(tmp_path: Path, clock: Clock) ->
 
 
 def test_a_browser_that_logs_in_again_has_one_session(tmp_path: Path, clock: Clock) -> None:
-    access = Access.kept(tmp_path, now=clock)
+    access = Access.load_or_create(tmp_path, now=clock)
     first = logged_in(access)
     assert access.log_in(access.token, HOST, old_cookie=first.cookie) is not None
     assert access.session(first.cookie, HOST) is None
@@ -114,7 +114,7 @@ def test_a_browser_that_logs_in_again_has_one_session(tmp_path: Path, clock: Clo
 
 def test_a_damaged_file_is_an_error(tmp_path: Path, clock: Clock) -> None:
     """Nobody gets in because of it."""
-    access = Access.kept(tmp_path, now=clock)
+    access = Access.load_or_create(tmp_path, now=clock)
     (tmp_path / "web-access.json").write_text("{")
     with pytest.raises(UnspoolError, match=r"web-access\.json cannot be used"):
         _ = access.token

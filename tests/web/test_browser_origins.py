@@ -117,7 +117,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def access(server: Server) -> Access:
     """What the server knows."""
-    return Access.kept(server.store.parent / "data")
+    return Access.load_or_create(server.store.parent / "data")
 
 
 @pytest.fixture(scope="module")

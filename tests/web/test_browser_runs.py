@@ -56,7 +56,7 @@ class Served(Server):
         assert said.startswith("ready "), f"the server says {said}"
         self.port = int(said.split()[1])
         self.base = f"http://127.0.0.1:{self.port}"
-        self.token = Access.kept(self.folder / "data").token
+        self.token = Access.load_or_create(self.folder / "data").token
         self.link = f"{self.base}/open?token={self.token}"
         return self
 

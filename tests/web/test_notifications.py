@@ -142,7 +142,7 @@ def test_browsers_subscribe_get_messages_and_are_forgotten_when_they_are_gone(tm
             notifier.subscribe(subscription)
         for _ in range(2):
             notifier.on_event(ASKED)
-            await notifier.settle()
+            await notifier.drain()
 
     asyncio.run(scene())
     assert sorted(who for who, _ in sent) == ["a phone", "a phone", "gone"]
@@ -277,7 +277,7 @@ def test_people_are_notified_even_if_the_title_is_unknown(tmp_path: Path) -> Non
         notifier = PushNotifier(tmp_path, None, lambda _: RUN, send, no_store)
         notifier.subscribe(RECEIVER)
         notifier.on_event(ASKED)
-        await notifier.settle()
+        await notifier.drain()
 
     asyncio.run(scene())
     assert bodies == ["Claude Code in tidepool"]

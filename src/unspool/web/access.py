@@ -78,7 +78,7 @@ class Access:
         return cls(_Record(token=token, created_at=0.0, name=_new_name()), None, time.time)
 
     @classmethod
-    def kept(cls, folder: Path, *, rotates: bool = False, now: Callable[[], float] = time.time) -> Access:
+    def load_or_create(cls, folder: Path, *, rotates: bool = False, now: Callable[[], float] = time.time) -> Access:
         """Load the access of this user, or create it. With `rotates`, replace a token that is too old."""
         access = cls(_new_record(now()), folder / _FILE, now)
         access._create(folder / _OLD_FILE)

@@ -11,7 +11,7 @@ from hashlib import blake2s
 from litestar import Response, get
 
 from ..agents import AGENTS, AgentInfo
-from .assets import KEPT
+from .assets import IMMUTABLE
 
 PATH = "/agents.css"
 
@@ -65,4 +65,4 @@ def stylesheet_url() -> str:
 @get(PATH, include_in_schema=False, sync_to_thread=False)
 def stylesheet() -> Response[str]:
     """Send the style sheet with the colours of the agents."""
-    return Response(stylesheet_text(), media_type="text/css", headers={"cache-control": KEPT})
+    return Response(stylesheet_text(), media_type="text/css", headers={"cache-control": IMMUTABLE})

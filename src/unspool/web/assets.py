@@ -20,9 +20,9 @@ from litestar.params import FromPath
 
 STATIC = Path(__file__).parent / "static"
 PATH = "/static"
-KEPT = "private, max-age=31536000, immutable"
+IMMUTABLE = "private, max-age=31536000, immutable"
 """The `Cache-Control` header of files that have a version in their address."""
-_CHECKED = "no-cache, private"
+_REVALIDATED = "no-cache, private"
 # Not from `mimetypes`: the system's table can be wrong, and browsers do not run scripts of another type.
 _MEDIA_TYPES = {
     ".css": "text/css",
@@ -71,7 +71,7 @@ async def asset_file(request: Request[Any, Any, Any], version: FromPath[str], na
     asset = assets().get(name)
     if asset is None:
         raise NotFoundException(f"There is no file {name}.")
-    headers = {"cache-control": KEPT if version == assets_version() else _CHECKED, "vary": "Accept-Encoding"}
+    headers = {"cache-control": IMMUTABLE if version == assets_version() else _REVALIDATED, "vary": "Accept-Encoding"}
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(asset.data, media_type=asset.media_type, headers=headers)
     return Response(asset.compressed, media_type=asset.media_type, headers=headers | {"content-encoding": "gzip"})

@@ -39,7 +39,7 @@ _NO_TOKEN = (
 )
 _AGENT = "Agents run by unspool cannot use it to act: decisions about them are made by people."
 _GONE = "The connection was closed before the request could be checked."
-_STRANGER = "This browser session belongs to another user of this computer."
+_OTHER_USER = "This browser session belongs to another user of this computer."
 _READS_ONLY = "This browser can read, but not act. Log in again with the link that `unspool serve --link` prints."
 
 
@@ -175,7 +175,7 @@ async def _reject_peer(request: RawRequest, peer: FoundPeer, session: BrowserSes
 
 def _reject_stranger(request: RawRequest, peer: FoundPeer, session: BrowserSession) -> Reply | None:
     is_stranger = isinstance(peer, Peer) and session.uid not in (None, peer.uid)
-    return message_reply(request, 403, _STRANGER) if is_stranger else None
+    return message_reply(request, 403, _OTHER_USER) if is_stranger else None
 
 
 def _until_revoked(send: Send, grant: _Grant) -> Send:

@@ -28,7 +28,7 @@ _VARIABLE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """The parts that differ between failures of the same kind."""
-_TELLING = re.compile(
+_ERROR_WORDS = re.compile(
     r"error|exception|fail|fatal|panic|denied|not found|no such|cannot|can't|invalid|refused|unknown|missing|timed out",
     re.IGNORECASE,
 )
@@ -96,7 +96,7 @@ def normal_message(text: str) -> str:
     """Return the most informative line of an error, without the parts that differ between occurrences."""
     lines = [_PYTEST.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     said = [line for line in lines if not _STATUS.fullmatch(line)] or lines
-    telling = [line for line in said if _TELLING.search(line)]
+    telling = [line for line in said if _ERROR_WORDS.search(line)]
     # A traceback ends with the error; other programs begin with it.
     line = telling[-1] if telling and "Traceback" in text else next(iter(telling or said), "")
     return one_line(_without_variables(line), _WIDTH)

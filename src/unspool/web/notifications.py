@@ -138,7 +138,7 @@ class PushNotifier:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait until everything has been sent."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -19,8 +19,8 @@ _GRACE_SECONDS = 15
 """Time for requests in progress at shutdown. Event streams are ended first."""
 
 
-def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: bool = False) -> None:
-    """Serve until Ctrl-C. `opened` is called with the actual port; with `any_port` it may differ from the one given."""
+def serve(settings: Settings, on_ready: Callable[[Settings], None], *, any_port: bool = False) -> None:
+    """Serve until Ctrl-C. `on_ready` is called with the actual port; with `any_port` it may be another one."""
     listening, port = _listen(settings.host, settings.port, any_port)
     settings = msgspec.structs.replace(settings, port=port)
     app = create_app(settings)
@@ -37,27 +37,27 @@ def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: b
         ssl_certfile=settings.certificate[0] if settings.certificate is not None else None,
         ssl_keyfile=settings.certificate[1] if settings.certificate is not None else None,
     )
-    server = _Server(config, lambda: opened(settings), app.state["app_state"].end_streams)
+    server = _Server(config, lambda: on_ready(settings), app.state["app_state"].end_streams)
     server.run(sockets=listening)
 
 
 class _Server(uvicorn.Server):
     """Calls back when it is ready, and when it is about to shut down."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_shutdown: Callable[[], None]) -> None:
         super().__init__(config)
-        self._ready = ready
-        self._ending = ending
+        self._on_ready = on_ready
+        self._on_shutdown = on_shutdown
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start accepting requests."""
         await super().startup(sockets)
         if self.started:
-            self._ready()
+            self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Shut down. Event streams end first, because the server waits for open requests."""
-        self._ending()
+        self._on_shutdown()
         await super().shutdown(sockets)
 
 

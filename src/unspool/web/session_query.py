@@ -50,9 +50,9 @@ class SessionQuery:
     def head(self) -> Session:
         """The record without its messages."""
         head = self._unpacked[0]
-        return msgspec.structs.replace(head, orphans=self.as_now(head.orphans)) if head.orphans else head
+        return msgspec.structs.replace(head, orphans=self.with_open_calls(head.orphans)) if head.orphans else head
 
-    def as_now(self, orphans: list[m.Orphan]) -> list[m.Orphan]:
+    def with_open_calls(self, orphans: list[m.Orphan]) -> list[m.Orphan]:
         """Mark calls that are running or waiting. In the log, they look the same as calls whose agent was killed."""
         run = self.run
         is_open = run.is_in_turn if run is not None else self.is_live

@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
         """Load the token and the browsers that are logged in."""
         if self.token is not None:
             return Access.in_memory(self.token)
-        return Access.kept(Path(self.data) if self.data is not None else data_folder(), rotates=rotates)
+        return Access.load_or_create(Path(self.data) if self.data is not None else data_folder(), rotates=rotates)
 
     def link(self, token: str) -> str:
         """Return the link that opens the app in a browser."""

@@ -97,21 +97,21 @@ def _owner(branch: m.Branch, owners: dict[int, m.Branch]) -> int:
 def gauge(spans: list[ContextSpan]) -> Markup:
     """Draw all messages of a session in a row, coloured by their state."""
     total = max(1, sum(span.last - span.first + 1 for span in spans))
-    parts, left = [], 0.0
+    parts, x = [], 0.0
     for span in spans:
         width = 1000 * (span.last - span.first + 1) / total
         title = f"#{span.first}–{span.last}: {span.why}"
         parts.append(
             Markup('<rect class="{}" x="{:.2f}" y="0" width="{:.2f}" height="10"><title>{}</title></rect>').format(
-                span.state, left, max(_THIN, width), title
+                span.state, x, max(_THIN, width), title
             )
         )
-        left += width
+        x += width
     svg = '<svg class="gauge" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    return Markup(svg).format(_in_words(spans), Markup("").join(parts))
+    return Markup(svg).format(_describe_spans(spans), Markup("").join(parts))
 
 
-def _in_words(spans: list[ContextSpan]) -> str:
+def _describe_spans(spans: list[ContextSpan]) -> str:
     counts: dict[str, int] = {}
     for span in spans:
         counts[span.why] = counts.get(span.why, 0) + span.last - span.first + 1

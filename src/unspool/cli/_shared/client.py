@@ -73,7 +73,7 @@ class Server:
             raise NotFoundError("no server is running; start one with `unspool serve` and keep it running")
         self._registration = registration
         self._url = urlsplit(self._registration.address)
-        self._token = Access.kept(data_folder()).token
+        self._token = Access.load_or_create(data_folder()).token
 
     def request(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and decode the response. Raises UnspoolError if it fails, or if an agent tries to act."""

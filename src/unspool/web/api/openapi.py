@@ -17,7 +17,7 @@ from .params import PLACEHOLDER, PREFIX, Endpoint, Params, parameter_schemas
 from .run_schemas import RUN_ENDPOINTS, RunEndpoint, RunEvent, RunList
 from .schemas import SCHEMAS
 
-_ABOUT = """The sessions of coding agents on this computer, as unspool stores them. Agents are started, messaged,
+_DESCRIPTION = """The sessions of coding agents on this computer, as unspool stores them. Agents are started, messaged,
 answered and stopped under /api/runs. GET requests change nothing."""
 
 _TEXT = {"type": "string"}
@@ -53,7 +53,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     paths[f"{PREFIX}/runs/events"] = {"get": _run_events()}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "unspool", "version": __version__, "description": _ABOUT},
+        "info": {"title": "unspool", "version": __version__, "description": _DESCRIPTION},
         "security": [{"bearer": []}, {"cookie": []}],
         "paths": dict(sorted(paths.items())),
         "components": {

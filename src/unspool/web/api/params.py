@@ -156,7 +156,7 @@ def _explain(endpoint: Endpoint, given: dict[str, str], what: str) -> InvalidReq
 
 
 def _not_allowed(endpoint: Endpoint, name: str, value: str) -> InvalidRequestError:
-    rule = in_words(parameter_schemas(endpoint)[name])
+    rule = describe_values(parameter_schemas(endpoint)[name])
     return InvalidRequestError(f"{name} cannot be {_shown(value)}.", f"{name} is {rule}.")
 
 
@@ -170,7 +170,7 @@ def parameter_schemas(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
     return found
 
 
-def in_words(schema: dict[str, Any]) -> str:
+def describe_values(schema: dict[str, Any]) -> str:
     """Describe the allowed values of a parameter."""
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"

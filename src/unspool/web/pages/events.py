@@ -118,7 +118,7 @@ def _item(store: Store, row: EventRow) -> EventItemView:
     kind = BY_NAME[row.kind]
     event: Event = msgspec.json.decode(row.event, type=kind.struct)
     if isinstance(event, m.Orphan):
-        (event,) = SessionQuery(store, row.session).as_now([event])
+        (event,) = SessionQuery(store, row.session).with_open_calls([event])
     index = row.message_index if row.message_index is not None else kind.index_of(event)
     base = address(url_name(row.session))
     item = EventItemView(

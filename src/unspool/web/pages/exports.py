@@ -24,7 +24,11 @@ from ..templating import EXPORTS, address, render
 from .layout import Pool, html_response
 from .session_fragments import query_of
 
-_OWN = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "ndjson": "application/x-ndjson"}
+_OWN_MEDIA_TYPES = {
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "ndjson": "application/x-ndjson",
+}
 """The media types of unspool's own formats."""
 
 
@@ -83,10 +87,10 @@ def _export(store: Store, key: str, format: str, orphans: OrphanMode, redaction:
     session.annotations = store.annotations.of(row.agent, row.name)
     redactor = make_redactor(personal=redaction.personal) if redaction.is_redacted else None
     name = f"{row.agent}-{row.name.replace('/', '-')}"
-    if format not in _OWN:
+    if format not in _OWN_MEDIA_TYPES:
         return _in_other_format(session if redactor is None else redactor.session(session), find_format(format), name)
     file = _ndjson(session, redactor) if format == "ndjson" else _document(format, session, redactor)
-    return Download(file, _OWN[format], f"{name}.{format}")
+    return Download(file, _OWN_MEDIA_TYPES[format], f"{name}.{format}")
 
 
 def _in_other_format(session: Session, format: Format, name: str) -> Download:
@@ -121,7 +125,7 @@ class SharedKind(msgspec.Struct, kw_only=True):
     findings: list[Finding]
 
     @property
-    def places(self) -> int:
+    def occurrences(self) -> int:
         """The number of their occurrences."""
         return sum(max(1, one.count) for one in self.findings)
 

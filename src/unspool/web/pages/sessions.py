@@ -101,7 +101,7 @@ class SessionListView(msgspec.Struct, kw_only=True):
         return _url(self.filter, project=None)
 
     @property
-    def kept(self) -> dict[str, str]:
+    def hidden_fields(self) -> dict[str, str]:
         """The parameters that a form has to repeat, apart from its own."""
         return _params(self.filter)
 

@@ -66,7 +66,7 @@ const onLeave = (leave) => window.addEventListener("pagehide", leave, { once: tr
  * Listen with a separate connection. Browsers allow six per server, for all tabs together, so a hidden page closes its
  * connection and catches up when it is shown. If hidden pages need the events, one of them stays connected.
  */
-function listenAlone({ path, position, onEvent, onState, hearsWhileHidden }) {
+function listenAlone({ path, position, onEvent, onState, receivesWhileHidden }) {
   const stream = new EventStream(path, onEvent, onState);
   const open = () => {
     const { seq, session } = position();
@@ -78,7 +78,7 @@ function listenAlone({ path, position, onEvent, onState, hearsWhileHidden }) {
     end = new AbortController();
     if (!document.hidden) return open();
     stream.close();
-    if (hearsWhileHidden) inOnePage(`unspool ${path}`, end.signal, open);
+    if (receivesWhileHidden) inOnePage(`unspool ${path}`, end.signal, open);
   };
   document.addEventListener("visibilitychange", update);
   update();
@@ -104,7 +104,7 @@ function inOnePage(name, signal, begin) {
  * @property {() => {seq: number, session: string}} position the last known event and the session shown
  * @property {(event: any) => void} onEvent
  * @property {(isOnline: boolean) => void} onState
- * @property {boolean} [hearsWhileHidden] whether hidden pages need the events
+ * @property {boolean} [receivesWhileHidden] whether hidden pages need the events
  */
 
 /** Listen to a stream, shared with all other tabs if the browser supports it. @param {Listener} listener */

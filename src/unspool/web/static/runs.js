@@ -79,5 +79,5 @@ export async function startRuns(begin) {
     wasOffline = !isOnline;
   };
   const position = () => ({ seq, session: "" });
-  listen({ path: "/api/runs/events", position, onEvent: handle, onState, hearsWhileHidden: true });
+  listen({ path: "/api/runs/events", position, onEvent: handle, onState, receivesWhileHidden: true });
 }

@@ -93,12 +93,12 @@ def test_commands_reach_a_server_that_encrypts(tmp_path: Path, monkeypatch: pyte
         assert process.stdout is not None
         said = process.stdout.readline() if select.select([process.stdout], [], [], PATIENCE)[0] else ""
         assert said.startswith("https://127.0.0.1:")
-        assert ClientServer().ask("GET", "/api/runs")["runs"] == []
+        assert ClientServer().request("GET", "/api/runs")["runs"] == []
         from unspool.web.self_signed import own_certificate
 
         own_certificate(tmp_path / "data", ("another.local",))
         with pytest.raises(UnspoolError, match="certificate verify failed"):
-            ClientServer().ask("GET", "/api/runs")
+            ClientServer().request("GET", "/api/runs")
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE)

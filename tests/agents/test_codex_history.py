@@ -40,14 +40,17 @@ def test_a_replacement_history_keeps_what_it_repeats() -> None:
     """Prompts and replies by their text; anything else in it is new."""
     found = history("one", "two")
     found.add_reply(3, "an answer")
-    assert found.kept_by([message("user", "two"), message("assistant", "an answer"), message("user", "new")]) == [2, 3]
+    assert found.preserved_by([message("user", "two"), message("assistant", "an answer"), message("user", "new")]) == [
+        2,
+        3,
+    ]
 
 
 def test_the_newest_prompts_are_kept_without_one() -> None:
     """Up to a size, and no summary among them."""
     found = history("x" * 70_000, "y" * 70_000, "short")
-    assert found.kept_by(None) == [2, 4]
+    assert found.preserved_by(None) == [2, 4]
     found.compact(5, {2, 4})
     assert found.indices() == {2, 4, 5}
-    assert found.kept_by(None) == [2, 4]
+    assert found.preserved_by(None) == [2, 4]
     assert found.summaries == {5}

@@ -43,7 +43,7 @@ def test_long_work_shows_a_line(
 ) -> None:
     """How many there were so far; it is removed at the end."""
     on_terminal(monkeypatch, out=False, err=True)
-    assert list(progress.watched(slow(clock, 1), "sessions")) == [1, 2, 3]
+    assert list(progress.with_progress(slow(clock, 1), "sessions")) == [1, 2, 3]
     out, err = capsys.readouterr()
     assert out == ""
     assert [text for text in err.split("\r") if text.strip()] == [f"{count} sessions …" for count in (1, 2, 3)]
@@ -55,7 +55,7 @@ def test_short_work_and_files_get_none(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: float, err: bool
 ) -> None:
     on_terminal(monkeypatch, out=False, err=err)
-    assert list(progress.watched(slow(clock, seconds), "sessions")) == [1, 2, 3]
+    assert list(progress.with_progress(slow(clock, seconds), "sessions")) == [1, 2, 3]
     assert capsys.readouterr() == ("", "")
 
 
@@ -64,6 +64,6 @@ def test_output_on_the_same_terminal_has_a_line_of_its_own(
 ) -> None:
     """The line is removed before an item is passed on, because that may be printed."""
     on_terminal(monkeypatch, out=True, err=True)
-    for number in progress.watched(slow(clock, 1), "files"):
+    for number in progress.with_progress(slow(clock, 1), "files"):
         err = capsys.readouterr().err
         assert err == "" if number == 1 else err == f"\r{number - 1} files …\r{' ' * len('1 files …')}\r"

@@ -110,7 +110,7 @@ def test_processes_that_cannot_be_started(
 ) -> None:
     """One process reads everything: no log is blamed, it is tried once, and nothing is left of the attempt."""
     monkeypatch.setattr(sync, "WORTH_IT", 0)
-    monkeypatch.setattr(folder_sync, "list_elsewhere", lambda home: home.refs())
+    monkeypatch.setattr(folder_sync, "list_in_subprocess", lambda home: home.refs())
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     real, calls = getattr(owner, name), 0
 

@@ -16,7 +16,7 @@ import pytest
 import unspool
 from unspool.agents import AGENTS, SessionRef, SessionSource
 from unspool.ingest import session_listing
-from unspool.ingest.session_listing import list_elsewhere
+from unspool.ingest.session_listing import list_in_subprocess
 from unspool.io.faults import collect_faults, report_fault
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other processes help only there")
@@ -45,7 +45,7 @@ def _source(monkeypatch: pytest.MonkeyPatch, there: str, here: str) -> tuple[Ses
 def test_nothing_is_looked_up_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that asks gets the list only."""
     source, refs = _source(monkeypatch, "list", "fail")
-    assert list(list_elsewhere(source)) == refs
+    assert list(list_in_subprocess(source)) == refs
     assert len(refs) > 1
 
 
@@ -53,7 +53,7 @@ def test_faults_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be read there is known here."""
     source, refs = _source(monkeypatch, "note", "fail")
     with collect_faults() as faults:
-        assert list(list_elsewhere(source)) == refs
+        assert list(list_in_subprocess(source)) == refs
     assert list(faults.errors) == [Path("/closed")]
 
 
@@ -61,7 +61,7 @@ def test_faults_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_the_other_process(there: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is killed, or cannot list them, the sessions are listed here."""
     source, refs = _source(monkeypatch, there, "list")
-    found = {ref.id: ref for ref in list_elsewhere(source)}
+    found = {ref.id: ref for ref in list_in_subprocess(source)}
     assert found == {ref.id: ref for ref in refs}
 
 
@@ -74,7 +74,7 @@ def test_the_other_process_cannot_be_started(monkeypatch: pytest.MonkeyPatch) ->
     source, refs = _source(monkeypatch, "fail", "list")
     monkeypatch.setattr(BaseProcess, "start", fail)
     before = sorted(os.listdir("/proc/self/fd"))
-    assert list(list_elsewhere(source)) == refs
+    assert list(list_in_subprocess(source)) == refs
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
@@ -86,4 +86,4 @@ def test_the_other_process_is_killed_while_it_sends(monkeypatch: pytest.MonkeyPa
 
     source, refs = _source(monkeypatch, "fail", "list")
     monkeypatch.setattr(session_listing, "_list", send_a_part)
-    assert list(list_elsewhere(source)) == refs
+    assert list(list_in_subprocess(source)) == refs

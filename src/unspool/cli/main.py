@@ -232,11 +232,11 @@ def _discard_output() -> None:
 
 
 def _fail(args: argparse.Namespace, text: str, code: int) -> int:
-    from ._shared.output import complain
+    from ._shared.output import print_error
 
     if args.debug:
         raise
-    complain(text)
+    print_error(text)
     return code
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from . import model as m
 from .builder import SessionBuilder
 from .context import ContextMap
-from .context_check import find_doubts
+from .context_check import find_contradictions
 from .errors import NotFoundError
 from .events import EVENT_KINDS, EventKind
 from .gaps import find_ends
@@ -251,10 +251,16 @@ class SessionAssembler:
     def _find_doubts(self) -> None:
         """Report contexts that contradict the tokens of the requests."""
         builder = self.builder
-        doubts = find_doubts(self.tree, self.contexts, builder.replies.billed, lambda: builder.sink.lengths)
-        for doubt in doubts:
+        contradictions = find_contradictions(
+            self.tree, self.contexts, builder.replies.billed, lambda: builder.sink.lengths
+        )
+        for contradiction in contradictions:
             builder.events.problems.append(
-                m.Problem(reason="context-doubt", detail=doubt.detail, message_index=doubt.message_index)
+                m.Problem(
+                    reason="context-doubt",
+                    detail=contradiction.detail,
+                    message_index=contradiction.message_index,
+                )
             )
 
     # --- calls ---

@@ -88,7 +88,7 @@ class Billed:
         return {first: Request(tokens, model) for first, tokens, model in rows if tokens > 0}
 
 
-class Doubt(NamedTuple):
+class Contradiction(NamedTuple):
     """A response whose request contradicts the context that the record claims for it."""
 
     message_index: int
@@ -111,7 +111,9 @@ class Doubt(NamedTuple):
         )
 
 
-def find_doubts(tree: Tree, contexts: ContextMap, billed: Billed, lengths_of: Callable[[], array[int]]) -> list[Doubt]:
+def find_contradictions(
+    tree: Tree, contexts: ContextMap, billed: Billed, lengths_of: Callable[[], array[int]]
+) -> list[Contradiction]:
     """Find the responses whose requests contradict the claimed contexts; `lengths_of` returns the bytes of messages."""
     if not billed.may_contradict(contexts.has_changes):
         return []
@@ -119,10 +121,12 @@ def find_doubts(tree: Tree, contexts: ContextMap, billed: Billed, lengths_of: Ca
     if len(requests) <= _MIN_STEPS:
         return []
     check = _Check(tree, contexts, requests)
-    suspects = [doubt for doubt in map(check.doubt, requests) if doubt is not None]
+    suspects = [contradiction for contradiction in map(check.contradiction, requests) if contradiction is not None]
     if not suspects or not check.is_billed_by_text(lengths_of()):
         return []
-    return [doubt for doubt in suspects if not doubt.is_claimed or check.is_removed(doubt)]
+    return [
+        contradiction for contradiction in suspects if not contradiction.is_claimed or check.is_removed(contradiction)
+    ]
 
 
 class _Check:
@@ -144,7 +148,7 @@ class _Check:
         parent = self._tree.parents[index]
         return self._above[parent] if parent >= 0 else NONE
 
-    def doubt(self, index: int) -> Doubt | None:
+    def contradiction(self, index: int) -> Contradiction | None:
         """Compare a request with the one before it; `is_removed` has to confirm what the record claims."""
         before = self.request_before(index)
         if before < 0 or self._tree.flags[index] & INHERITED:
@@ -154,9 +158,9 @@ class _Check:
             return None
         claims_change = self._claims_change(before, index)
         if tokens_before - tokens > _limit(tokens_before) and not claims_change:
-            return Doubt(index, tokens, tokens_before, is_claimed=False)
+            return Contradiction(index, tokens, tokens_before, is_claimed=False)
         if tokens > _AS_LARGE * tokens_before and claims_change:
-            return Doubt(index, tokens, tokens_before, is_claimed=True)
+            return Contradiction(index, tokens, tokens_before, is_claimed=True)
         return None
 
     def is_billed_by_text(self, lengths: array[int]) -> bool:
@@ -179,13 +183,13 @@ class _Check:
         position = bisect_right(self._changes, before)
         return position < len(self._changes) and self._changes[position] <= index
 
-    def is_removed(self, doubt: Doubt) -> bool:
+    def is_removed(self, contradiction: Contradiction) -> bool:
         """Whether the claimed context lost much between two requests, estimated by what earlier requests had added."""
-        index = doubt.message_index
+        index = contradiction.message_index
         before = self.request_before(index)
         has = set(self._contexts.before(index).indices)
         removed = {each for each in self._contexts.before(before).indices if each in self._requests and each not in has}
-        limit, lost, later = _limit(doubt.tokens_before), 0, before
+        limit, lost, later = _limit(contradiction.tokens_before), 0, before
         while removed and (earlier := self.request_before(later)) >= 0:
             if earlier in removed:
                 removed.remove(earlier)

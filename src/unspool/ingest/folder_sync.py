@@ -16,7 +16,7 @@ from .folder_ingest import FolderIngest, OutdatedSession, paths_of
 from .reader_pool import TOO_LARGE, Task
 from .reading_order import reading_order
 from .scan import ChangedLog, Scan, is_same_fingerprint, session_fingerprint, share_paths
-from .session_listing import list_elsewhere
+from .session_listing import list_in_subprocess
 from .sync_report import Report
 from .transactions import Pipeline, concerns_session
 from .unreadable import Unreadable
@@ -40,7 +40,7 @@ class FolderSync(FolderIngest):
         self._missing = scan.missing
         with collect_faults() as faults:
             before = store.sessions.fingerprints(agent)
-            refs = _each_once(agent, list_elsewhere(self.home) if is_large and not before else self.home.refs())
+            refs = _each_once(agent, list_in_subprocess(self.home) if is_large and not before else self.home.refs())
             fingerprints = {ref.id: self._fingerprint(ref) for ref in refs if ref.id in before}
         unreadable.add(faults.errors)
         listed = {ref.id: ref for ref in refs if ref.id not in forgotten}

@@ -34,7 +34,7 @@ class _End(NamedTuple):
     """The files and folders that could not be read."""
 
 
-def list_elsewhere(home: SessionSource) -> Iterator[SessionRef]:
+def list_in_subprocess(home: SessionSource) -> Iterator[SessionRef]:
     """Iterate over the sessions that another process finds.
 
     If it fails, this process lists all sessions, so that some of them come twice.

@@ -23,8 +23,8 @@ from ..store.decision_log import DecisionChanges
 from ..store.rows import Change, FileRow
 from .archive import LogChangedError
 from .file_changes import FileChanges, pause
-from .idle import StoreHealth
 from .scan import mark_of, stat_log
+from .store_health import StoreHealth
 from .sync import Progress, Syncer
 from .sync_schedule import QUIET_SECONDS, SOON_SECONDS, SyncSchedule
 from .tail import OutdatedTailError, SessionTail

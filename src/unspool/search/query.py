@@ -220,7 +220,7 @@ _SUGGESTIONS = {"since": "after", "until": "before"}
 """Filters to suggest for words that are not spelled alike."""
 
 
-def _meant(name: str) -> str | None:
+def _suggested_filter(name: str) -> str | None:
     """Return the filter that an unknown word before a colon probably means. Short words resemble too many others."""
     if name in _SUGGESTIONS:
         return _SUGGESTIONS[name]
@@ -337,7 +337,7 @@ class _Lexer:
         name = _SYNONYMS.get(found[1].lower(), found[1].lower())
         if name not in _FILTERS:
             follows = self._text[found.end() : found.end() + 1]
-            if follows.strip() and (meant := _meant(name)):
+            if follows.strip() and (meant := _suggested_filter(name)):
                 advice = f'did you mean {meant}: (to find the word, quote it: "{name}:…")'
                 self._fail(f"unknown filter {name}:", found.start(), advice)
             return None

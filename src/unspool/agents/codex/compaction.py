@@ -63,7 +63,7 @@ class CodexCompactions:
             pre_tokens_source="usage" if tokens is not None else None,
             summary=summary,
             summary_source="replacement_history" if replacement and not payload.message else "inline",
-            preserved_message_indices=self._history.kept_by(replacement),
+            preserved_message_indices=self._history.preserved_by(replacement),
         )
         if boundary.trigger == "manual":
             self._first_in_turn = boundary

@@ -68,7 +68,7 @@ class PromptHistory:
         """Return the messages with a prompt or a summary."""
         return {entry.message for entry in self._prompts}
 
-    def kept_by(self, replacement: list[CodexPayload] | None) -> list[int]:
+    def preserved_by(self, replacement: list[CodexPayload] | None) -> list[int]:
         """Return the messages that a compaction keeps: those in the replacement history, or the newest prompts."""
         if replacement is None:
             return self._newest()

@@ -50,7 +50,7 @@ class BlockFactory:
         """Return blocks followed by the parts of a message that are not text."""
         return [*blocks, *self._other.get(message.id, ())]
 
-    def of_user(self, message: GeminiMessage, text: str, typed: str, is_human: bool) -> list[m.Block]:
+    def user_blocks(self, message: GeminiMessage, text: str, typed: str, is_human: bool) -> list[m.Block]:
         """Return the blocks of a user message: a shell command, what a person typed, or a note of the agent."""
         if text.startswith(SHELL_COMMAND):
             return [m.Attachment("shell", text[len(SHELL_COMMAND) :].strip())]
@@ -58,7 +58,7 @@ class BlockFactory:
             return self.with_other(message, [m.Text(typed)])
         return [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
 
-    def of_reply(self, message: GeminiMessage, text: str, answered: list[AnsweredCall]) -> list[m.Block]:
+    def reply_blocks(self, message: GeminiMessage, text: str, answered: list[AnsweredCall]) -> list[m.Block]:
         """Return the text and calls of the model, with the results that no other message has (yet)."""
         blocks = self.with_other(message, spoken_blocks(message, text))
         if not answered:
@@ -82,7 +82,7 @@ class BlockFactory:
 
     # --- results ---
 
-    def of_results(self, responses: list[FunctionResponse]) -> list[m.Block]:
+    def result_blocks(self, responses: list[FunctionResponse]) -> list[m.Block]:
         """Return the results that a message brings to the model."""
         blocks: list[m.Block] = []
         for response in responses:

@@ -166,7 +166,7 @@ class GeminiParser:
         # The agent itself writes the reply to a snapshot, in the name of the model.
         author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
         answered = answered_calls(message.tool_calls or [])
-        blocks = self._blocks.of_reply(message, text, answered)
+        blocks = self._blocks.reply_blocks(message, text, answered)
         index = self.conversation.add(message, source, "assistant", author, blocks, usage_of(message))
         self._copies.remember("gemini", text, index)
         self._turn.last_reply, self._turn.reply_blocks = index, blocks
@@ -191,7 +191,7 @@ class GeminiParser:
             self._reply(message, source)
             return
         answered = answered_calls(calls)
-        blocks = self._blocks.of_reply(message, text_of(message), answered)
+        blocks = self._blocks.reply_blocks(message, text_of(message), answered)
         self.conversation.replace(index, blocks, usage_of(message))
         self._compactions.note_tokens(message)
         self.calls.close(answered, index)
@@ -210,7 +210,7 @@ class GeminiParser:
         author = self._authors.author_of(text)
         if author == "human":
             self._rewinds.drop_restored_call(self._turn)
-        blocks = self._blocks.of_user(message, text, typed, author == "human")
+        blocks = self._blocks.user_blocks(message, text, typed, author == "human")
         index = self.conversation.add(message, source, "user", author, blocks)
         for part in parts_of(message.content):
             if part.text:
@@ -230,7 +230,7 @@ class GeminiParser:
 
     def _tool_results(self, message: GeminiMessage, source: m.Source, responses: list[FunctionResponse]) -> int:
         """Add results in the message that brings them to the model (0.45 and later)."""
-        index = self.conversation.add(message, source, "user", "harness", self._blocks.of_results(responses))
+        index = self.conversation.add(message, source, "user", "harness", self._blocks.result_blocks(responses))
         for response in responses:
             call_id = response.id or ""
             self._copies.remember("result", call_id, index)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ...agents import SessionRef
 from ...core.errors import UnspoolError, UsageError
-from .output import complain
+from .output import print_error
 
 
 class Failures:
@@ -38,6 +38,6 @@ class Failures:
     def _report(self, ref: SessionRef, what: str) -> None:
         self.count += 1
         prefix = "" if str(ref.path) in what else f"{ref.path}: "
-        complain(f"{prefix}{what}")
+        print_error(f"{prefix}{what}")
         if self._debug:
             traceback.print_exc()

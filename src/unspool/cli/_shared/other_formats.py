@@ -16,7 +16,7 @@ from ...formats import Format, Options, Writer
 from ...formats.conversation import EmptyContextError, LeftOut
 from .failures import Failures
 from .options import is_terminal
-from .output import remark
+from .output import print_note
 from .selection import Chosen, Filter
 
 
@@ -100,7 +100,7 @@ class OtherFormat:
                 self._stopped = error
 
         self._each(chosen, put)
-        remark(f"Sent {counted(collector.sent, 'request')} to {collector.name}.")
+        print_note(f"Sent {counted(collector.sent, 'request')} to {collector.name}.")
 
     def _count(self, part: LeftOut) -> None:
         kind = part.noun, part.why
@@ -116,7 +116,7 @@ class OtherFormat:
             if self._stopped is not None:
                 raise self._stopped
         for (noun, why), number in self._left_out.items():
-            remark(f"{LeftOut(noun, why, number)}.")
+            print_note(f"{LeftOut(noun, why, number)}.")
 
     def _use(self, session: Session, use: Callable[[Session], None]) -> None:
         try:
@@ -124,7 +124,7 @@ class OtherFormat:
         except EmptyContextError as error:
             if self._args.sessions:
                 raise
-            remark(f"Left out: {error}.")
+            print_note(f"Left out: {error}.")
 
     def _sessions(self, item: Chosen) -> Iterator[Session]:
         """Load a session and the sub-agents in the same file. A request contains only the session that was named."""

@@ -67,12 +67,12 @@ def short_id(id: str) -> str:
     return "/".join((first[:_SHORT], *own))
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Print an error. Paths and ids in it are untrusted."""
     print(f"unspool: {harmless(text)}", file=sys.stderr)
 
 
-def remark(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a remark for people on standard error."""
     from rich.text import Text
 

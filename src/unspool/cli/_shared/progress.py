@@ -13,7 +13,7 @@ _PATIENCE_SECONDS = 0.5
 _BETWEEN_SECONDS = 0.1
 
 
-def watched(items: Iterable[T], what: str, *, collects: bool = False) -> Iterator[T]:
+def with_progress(items: Iterable[T], what: str, *, collects: bool = False) -> Iterator[T]:
     """Yield the items, and show their number so far if it takes long.
 
     If the output goes to the same terminal, the line is only visible while the next item is found. With `collects`,

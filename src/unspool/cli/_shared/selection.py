@@ -21,7 +21,7 @@ from ...core.session import Session
 from ...core.timestamps import parse_time
 from ...library import Library, expanded
 from ...store.locate import STORE_NAME, STORE_VARIABLE, data_folder, open_store
-from .output import complain
+from .output import print_error
 
 if TYPE_CHECKING:
     from ...core.decisions import RecordedDecision
@@ -138,9 +138,9 @@ def _close(catalog: Catalog) -> None:
         return
     if store.messages.damaged:
         # Imported late: it imports everything that reads sessions.
-        from .store import name_damage
+        from .store import report_damage
 
-        name_damage(store)
+        report_damage(store)
     store.close()
 
 
@@ -157,7 +157,7 @@ def _existing_store(location: str | None) -> Store | None:
         except UnspoolError as error:
             if not is_default:
                 raise
-            complain(f"cannot read the store, so sessions whose files are gone are not listed: {error}")
+            print_error(f"cannot read the store, so sessions whose files are gone are not listed: {error}")
     return None
 
 

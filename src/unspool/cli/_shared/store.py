@@ -18,7 +18,7 @@ from ...store import Store, open_store
 from ...store.forgotten import ForgottenSession
 from ...store.locate import STORE_VARIABLE
 from ...store.rows import SessionRow
-from .output import complain, remark
+from .output import print_error, print_note
 from .selection import stored_filter
 
 _PATIENCE_SECONDS = 0.5
@@ -30,8 +30,8 @@ _MAY_BE_BEHIND = "The newest sessions and messages may be missing."
 def warn_of_password(location: str | None) -> None:
     """Warn that a password on the command line is not secret. For long-running commands."""
     if location is not None and "://" in location and urlsplit(location).password:
-        remark("Other users of this computer can see the password in the arguments of this command.")
-        remark(f"Use a password file (~/.pgpass), or put the address in {STORE_VARIABLE}.")
+        print_note("Other users of this computer can see the password in the arguments of this command.")
+        print_note(f"Use a password file (~/.pgpass), or put the address in {STORE_VARIABLE}.")
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def open_synced_store(args: argparse.Namespace, *, writes: bool = False) -> Iter
         if not args.no_sync and not store.database.read_only:
             _sync_first(store, args.home, writes)
         yield store
-        name_damage(store)
+        report_damage(store)
     finally:
         store.close()
 
@@ -70,11 +70,11 @@ def selected_rows(store: Store, args: argparse.Namespace) -> list[SessionRow]:
     return store.sessions.select(wanted, limit=args.limit)
 
 
-def name_damage(store: Store) -> None:
+def report_damage(store: Store) -> None:
     """Report what could not be shown because it is damaged in the store."""
     for damage in store.messages.damaged:
         row = store.sessions.get(damage.session)
-        complain(f"session {row.name if row is not None else damage.session}: {damage.text}")
+        print_error(f"session {row.name if row is not None else damage.session}: {damage.text}")
 
 
 def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
@@ -87,7 +87,7 @@ def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
             store = open_store(args.store, read_only=True)
         except NotFoundError:
             raise error from None
-        remark(f"unspool: {error}. {_MAY_BE_BEHIND}")
+        print_note(f"unspool: {error}. {_MAY_BE_BEHIND}")
         return store
 
 
@@ -95,16 +95,16 @@ def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
     try:
         report = sync(store, homes, patience=None if writes else _LOCK_SECONDS)
     except RedactedStoreError as error:
-        remark(f"unspool: {error}. {_MAY_BE_BEHIND}")
+        print_note(f"unspool: {error}. {_MAY_BE_BEHIND}")
         return
     except (BusyError, NotWritableError) as error:
         if writes:
             raise
         why = "Another process is importing sessions." if isinstance(error, BusyError) else f"unspool: {error}."
-        remark(f"{why} {_MAY_BE_BEHIND}")
+        print_note(f"{why} {_MAY_BE_BEHIND}")
         return
     for name, reason in report.failures.items():
-        remark(f"unspool: cannot read {name}: {reason}")
+        print_note(f"unspool: cannot read {name}: {reason}")
 
 
 def sync(

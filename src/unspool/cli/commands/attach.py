@@ -18,7 +18,7 @@ from ...render.sanitize import harmless, one_line
 from ...runs.state import RESTING
 from .._shared.client import Server, path_of, who
 from .._shared.decide import PAST_TENSE, send_answer, to_agent
-from .._shared.output import print_json, remark
+from .._shared.output import print_json, print_note
 from .._shared.request_text import request_lines
 from .._shared.shown_requests import ShownRequests
 from .answer import options_in
@@ -90,11 +90,11 @@ class Attached:
 
     def _follow(self, since: int, until_idle: bool) -> int:
         if not self._as_json:
-            remark(f"{self._run['agent']} in {exact_text(self._run['folder'])}: {self._run['state']}")
+            print_note(f"{self._run['agent']} in {exact_text(self._run['folder'])}: {self._run['state']}")
             for open_request in self._run["questions"]:
                 self._show_request(open_request)
         if self._can_type:
-            remark(_HELP)
+            print_note(_HELP)
             threading.Thread(target=self._read_input, daemon=True).start()
         has_finished_turn = False
         for event in self._server.events(since):
@@ -185,7 +185,7 @@ class Attached:
                 if text:
                     self.act(text)
             except UnspoolError as error:
-                remark(f"unspool: {error}")
+                print_note(f"unspool: {error}")
             finally:
                 self._requests.line_was_typed()
 
@@ -193,7 +193,7 @@ class Attached:
         """Execute a line of input."""
         word, _, rest = text.partition(" ")
         if text == "?":
-            remark(_HELP)
+            print_note(_HELP)
         elif text == "i":
             self._server.request("POST", path_of(self._run["id"], "interrupt"), {"who": who()})
         elif word in ("d", "r") or (word in ("a", "s") and (not rest or rest.startswith("#"))):

@@ -15,7 +15,7 @@ from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, is_terminal
 from .._shared.output import console, print_json, short_id
-from .._shared.progress import watched
+from .._shared.progress import with_progress
 from .._shared.selection import Filter, choose, choose_one
 
 EXAMPLES = """examples:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_each(args: argparse.Namespace) -> int:
     failures, keep = Failures(args.debug), Filter(args)
-    for catalog, ref in watched(keep.apply(choose(args)), "sessions"):
+    for catalog, ref in with_progress(keep.apply(choose(args)), "sessions"):
         with failures.skipping(ref):
             for session in filter(keep.takes_session, catalog.load_all(ref)):
                 for reply in each_reply(session):

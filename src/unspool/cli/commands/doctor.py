@@ -21,8 +21,8 @@ from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
-from .._shared.output import complain, print_json, remark
-from .._shared.progress import watched
+from .._shared.output import print_error, print_json, print_note
+from .._shared.progress import with_progress
 from .._shared.records import SessionName, session_name
 from .._shared.selection import Chosen, Filter, choose
 
@@ -75,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
     with collect_faults() as faults:
         _report_all(args, failures, total)
     for path, error in faults.errors.items():
-        complain(f"cannot read {harmless(str(path))}: {reason_of(error)}")
+        print_error(f"cannot read {harmless(str(path))}: {reason_of(error)}")
     if not args.json:
         _print_summary(args, total, len(faults.errors) + failures.count)
     return 1 if faults.errors else failures.exit_code
 
 
 def _report_all(args: argparse.Namespace, failures: Failures, total: Counter[str]) -> None:
-    for report in watched(_reports(args, failures), "files"):
+    for report in with_progress(_reports(args, failures), "files"):
         total["files"] += 1
         total["lines"] += report.lines
         total["damaged"] += report.damaged
@@ -109,7 +109,7 @@ def _print_summary(args: argparse.Namespace, total: Counter[str], unreadable: in
 
 def _summarize(args: argparse.Namespace) -> int:
     summary, failures = FormatSummary(), Failures(args.debug)
-    for catalog, ref in watched(Filter(args).apply(_on_disk(args)), "sessions", collects=True):
+    for catalog, ref in with_progress(Filter(args).apply(_on_disk(args)), "sessions", collects=True):
         with failures.skipping(ref):
             for session in catalog.load_all(ref):
                 summary.add(session)
@@ -129,7 +129,7 @@ def _on_disk(args: argparse.Namespace) -> Iterator[Chosen]:
         if not item.ref.gone:
             yield item
         elif args.sessions:
-            remark(f"{item.ref.id} no longer has files; `unspool verify` checks the stored copy")
+            print_note(f"{item.ref.id} no longer has files; `unspool verify` checks the stored copy")
 
 
 def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileReport]:

@@ -13,7 +13,7 @@ from .._shared.event_rows import EVENT, print_events, when
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, event_name
 from .._shared.output import print_json
-from .._shared.progress import watched
+from .._shared.progress import with_progress
 from .._shared.records import EventItem, item_of_session
 from .._shared.selection import Chosen, Filter, choose
 from .._shared.table import AGENT, DESCRIPTION, MESSAGE, SESSION, TIME
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     keep = Filter(args)
     kinds = frozenset(args.type or EVENT_NAMES)
     failures = Failures(args.debug)
-    sessions = watched(keep.apply(choose(args)), "sessions", collects=not args.json or limit is not None)
+    sessions = with_progress(keep.apply(choose(args)), "sessions", collects=not args.json or limit is not None)
     found = _events(sessions, keep, kinds, failures)
     if limit is not None:
         found = iter(nlargest(limit, found, key=when))

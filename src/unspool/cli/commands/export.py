@@ -27,9 +27,9 @@ from ...store.redaction_key import make_redactor
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_limit, add_sessions, add_source, add_view
 from .._shared.other_formats import OtherFormat, add_format_options, check_format_options
-from .._shared.output import remark
+from .._shared.output import print_note
 from .._shared.output_file import writing
-from .._shared.progress import watched
+from .._shared.progress import with_progress
 from .._shared.redaction import add_redaction, describe_secrets, redactor_of
 from .._shared.selection import Chosen, Filter, choose
 
@@ -89,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
     args.notices = _Notices(args.redactor) if args.format in _FOR_PEOPLE else None
     exit_code = _export(args)
     if args.notices is not None and args.notices.contained:
-        remark(describe_secrets(len(args.notices.contained)))
+        print_note(describe_secrets(len(args.notices.contained)))
     return exit_code
 
 
 def _export(args: argparse.Namespace) -> int:
     keep = Filter(args)
-    chosen = watched(keep.apply(choose(args)), "sessions", collects=bool(args.output or args.to))
+    chosen = with_progress(keep.apply(choose(args)), "sessions", collects=bool(args.output or args.to))
     failures = Failures(args.debug)
     if args.format == _PARQUET:
         _write_tables(args, chosen, keep, failures)
@@ -175,7 +175,7 @@ def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """Yield the page of the session, without the sub-agents in the same file."""
     for index, (_, page) in enumerate(groupby(pieces, key=itemgetter(0))):
         if index:
-            remark("Sub-agents in the same file are left out; use -o DIR/ to write a page for each.")
+            print_note("Sub-agents in the same file are left out; use -o DIR/ to write a page for each.")
             return
         yield from page
 

@@ -6,7 +6,7 @@ import argparse
 
 from ...core.plural import counted
 from .._shared.options import add_source
-from .._shared.output import remark
+from .._shared.output import print_note
 from .._shared.redaction import add_redaction, describe_report, redactor_of
 from .._shared.store import open_synced_store
 
@@ -40,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
     )
     if redactor is not None and report.added + report.replaced:
         for line in describe_report(redactor.report):
-            remark(line)
+            print_note(line)
     return 0

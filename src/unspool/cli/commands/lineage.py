@@ -17,7 +17,7 @@ from ...store.filters import SessionFilter
 from ...store.lineage import load_lineage
 from ...store.rows import SessionRow
 from .._shared.options import SESSION_HELP, add_filters, add_json, add_limit, add_source, is_terminal
-from .._shared.output import console, print_json, remark, short_id
+from .._shared.output import console, print_json, print_note, short_id
 from .._shared.selection import stored_filter
 from .._shared.store import found_rows, open_synced_store
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             print_json(family)
         return 0
     if not families:
-        remark("No sessions are related.")
+        print_note("No sessions are related.")
     out = console()
     # Lines are not cut in a pipe.
     options: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if is_terminal() else {"soft_wrap": True}

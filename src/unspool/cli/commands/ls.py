@@ -17,8 +17,8 @@ from ...render.plain_text import plain_line
 from ...render.sanitize import local
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, is_terminal
-from .._shared.output import print_json, remark, short_id
-from .._shared.progress import watched
+from .._shared.output import print_json, print_note, short_id
+from .._shared.progress import with_progress
 from .._shared.quick_list import listed, quick_list
 from .._shared.records import SessionItem, project_name
 from .._shared.selection import Chosen, Filter, choose
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kind is None:
         args.kind = "main"
     if args.or_samples and not args.sessions and next(choose(args), None) is None:
-        remark("No sessions on this computer yet. These are the bundled samples.")
+        print_note("No sessions on this computer yet. These are the bundled samples.")
         args.home = [str(samples())]
     keep, failures = Filter(args), Failures(args.debug)
     found, is_all = _found(args, keep, failures, limit)
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
         rows = (_cells(item, cost) for item, cost in zip(items, costs, strict=True))
         print_table(columns, ([row[index] for index in indexes] for row in rows))
         if is_terminal():
-            remark(_total(len(items), len(found) if is_all else None))
+            print_note(_total(len(items), len(found) if is_all else None))
     else:
-        remark(_NONE)
+        print_note(_NONE)
     return failures.exit_code
 
 
@@ -112,7 +112,7 @@ def _found(
             return quick, limit is None or len(quick) < limit
     elif args.stored:
         raise UsageError("--stored lists the store of this computer; leave out --home, --all, files and directories")
-    found = list(watched(_items(args, keep, failures), "sessions", collects=True))
+    found = list(with_progress(_items(args, keep, failures), "sessions", collects=True))
     if args.all and not (args.sessions or keep.needs_peek or keep.events):
         found += _left_out(args, keep)
     return found, True

@@ -20,7 +20,7 @@ from ...store import open_store
 from ...store.redaction_key import make_redactor
 from .._shared.client import server_address
 from .._shared.options import add_source
-from .._shared.output import remark
+from .._shared.output import print_note
 from .._shared.store import open_synced_store
 
 TOKEN_VARIABLE = "UNSPOOL_TOKEN"
@@ -129,7 +129,7 @@ def _serve(args: argparse.Namespace) -> None:
             # Create and migrate it before it is opened read-only.
             open_store(args.store).close()
     if sys.stdin.isatty():
-        remark("Waiting for an agent on standard input. Agents start this command themselves; see --print-config.")
+        print_note("Waiting for an agent on standard input. Agents start this command themselves; see --print-config.")
     settings = StdioSettings(
         scope=_scope(args), store=args.store, homes=tuple(args.home), syncs=not args.no_sync, redactor=_redactor(args)
     )
@@ -141,7 +141,7 @@ def _print_config(args: argparse.Namespace) -> None:
     settings = AGENTS[args.print_config].mcp_settings(connection)
     if settings is None:
         raise UsageError(f"{AGENTS[args.print_config].info.title} has no settings for MCP servers known to unspool")
-    remark(f"For {settings.file}:")
+    print_note(f"For {settings.file}:")
     print(settings.text)
 
 

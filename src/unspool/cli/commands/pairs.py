@@ -14,9 +14,9 @@ from ...core.plural import counted
 from ...formats.pairs import PreferencePair, pairs_of
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_limit, add_sessions, add_source
-from .._shared.output import json_line, remark
+from .._shared.output import json_line, print_note
 from .._shared.output_file import writing
-from .._shared.progress import watched
+from .._shared.progress import with_progress
 from .._shared.redaction import add_redaction, redactor_of
 from .._shared.selection import Filter, choose
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             file.write(json_line(pair))
             count += 1
     if not count or args.output is not None:
-        remark(
+        print_note(
             f"{counted(count, 'pair')}." if count else "No pairs: no rejected action was followed by an accepted one."
         )
     return failures.exit_code
@@ -67,7 +67,7 @@ def _pairs(args: argparse.Namespace, failures: Failures) -> Iterator[PreferenceP
     def takes(rejection: m.Rejection) -> bool:
         return args.by in (_ALL, rejection.by)
 
-    for item in watched(keep.apply(choose(args)), "sessions", collects=args.output is not None):
+    for item in with_progress(keep.apply(choose(args)), "sessions", collects=args.output is not None):
         with failures.skipping(item.ref):
             for session in item.catalog.load_all(item.ref):
                 if session.rejections and keep.takes_session(session):

@@ -14,7 +14,7 @@ from ...ingest.redacted_push import push_redacted
 from ...redact import Redactor, Report
 from ...store import Store, open_store
 from .._shared.options import add_json, add_source
-from .._shared.output import complain, print_json, remark
+from .._shared.output import print_error, print_json, print_note
 from .._shared.redaction import add_redaction, describe_report, redactor_of
 from .._shared.store import sync
 
@@ -73,11 +73,11 @@ def run(args: argparse.Namespace) -> int:
         return 1 if report.failures else 0
     print(f"{report.new:,} new, {report.changed:,} changed, {report.kept:,} deleted from disk")
     for name, why in report.failures.items():
-        complain(f"{name}: {why}")
+        print_error(f"{name}: {why}")
     if report.redacted is not None and report.new + report.changed + report.kept:
         for line in describe_report(report.redacted):
-            remark(line)
-        remark("Log files are not copied: the other store cannot restore them.")
+            print_note(line)
+        print_note("Log files are not copied: the other store cannot restore them.")
     return 1 if report.failures else 0
 
 

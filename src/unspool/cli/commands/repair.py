@@ -13,7 +13,7 @@ from ...library import expanded
 from ...render.sanitize import harmless
 from ...repair import Repair, RepairedFile, repair_session
 from .._shared.options import add_json, add_session, add_source
-from .._shared.output import print_json, remark
+from .._shared.output import print_json, print_note
 from .._shared.records import SessionName, session_name
 from .._shared.selection import choose_one
 
@@ -74,4 +74,4 @@ def _print(done: Repair) -> None:
         print(f"{count:>5}  {what} (could not be repaired)")
     agent = AGENTS[done.agent].info
     command = shlex.join(part.replace("{id}", done.session) for part in agent.resume)
-    remark(f"To continue it, copy it to the same path below ~/{agent.folder}, then run: {command}")
+    print_note(f"To continue it, copy it to the same path below ~/{agent.folder}, then run: {command}")

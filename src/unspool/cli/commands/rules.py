@@ -9,7 +9,7 @@ from ...render.exact import exact_line
 from ...render.sanitize import harmless, local
 from ...store.suggested_rules import suggested_rules
 from .._shared.options import add_json
-from .._shared.output import print_json, remark
+from .._shared.output import print_json, print_note
 
 EXAMPLES = """examples:
   unspool rules
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             print_json(suggestion)
         return 0
     if not found:
-        remark("Your decisions suggest no rules yet.")
+        print_note("Your decisions suggest no rules yet.")
     for index, suggestion in enumerate(found):
         if index:
             print()

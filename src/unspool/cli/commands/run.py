@@ -9,7 +9,7 @@ import uuid
 from ...agents import AGENTS
 from ...core.errors import UsageError
 from .._shared.client import Server, who
-from .._shared.output import print_json, remark
+from .._shared.output import print_json, print_note
 from .attach import Attached
 
 EXAMPLES = """examples:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     }  # fmt: skip
     started = server.request("POST", "/api/runs", body)
     if started["run"]["warning"]:
-        remark(started["run"]["warning"])
+        print_note(started["run"]["warning"])
     if args.detach:
         print_json({"type": "run", **started["run"]}) if args.json else print(started["run"]["id"])
         return 0

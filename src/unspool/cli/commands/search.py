@@ -25,7 +25,7 @@ from ...store.resume import resume_command
 from ...store.rows import SessionRow
 from ...store.search import Found, Hit
 from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
-from .._shared.output import console, print_json, remark, short_id
+from .._shared.output import console, print_json, print_note, short_id
 from .._shared.store import open_synced_store
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         for entry in found:
             _show(args, store, entry)
     if more:
-        remark(f"More sessions match; use --offset {args.offset + len(found)} to see the next ones")
+        print_note(f"More sessions match; use --offset {args.offset + len(found)} to see the next ones")
     elif not found and not args.json:
         print("No matches")
     return 0 if found else 1
@@ -122,7 +122,7 @@ def _regex(args: argparse.Namespace, store: Store) -> int:
         if row is None or (count := count + 1) <= args.offset:
             continue
         if count > args.offset + args.limit:
-            remark(f"More sessions match; use --offset {args.offset + args.limit} to see the next ones")
+            print_note(f"More sessions match; use --offset {args.offset + args.limit} to see the next ones")
             break
         hits = [regex_hit(match) for match in group]
         more = max(0, len(hits) - args.hits)

@@ -15,8 +15,8 @@ from ...render.sanitize import local
 from ...store.redaction_key import make_redactor
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
-from .._shared.output import print_json, remark, short_id
-from .._shared.progress import watched
+from .._shared.output import print_json, print_note, short_id
+from .._shared.progress import with_progress
 from .._shared.records import SessionName, session_name
 from .._shared.selection import Chosen, Filter, choose
 from .._shared.table import AGENT, SESSION, Column, print_table
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     redactor = make_redactor(personal=False)
     failures = Failures(args.debug)
     found: list[FoundSecret] = []
-    for item in watched(keep.apply(choose(args)), "sessions"):
+    for item in with_progress(keep.apply(choose(args)), "sessions"):
         with failures.skipping(item.ref):
             for secret in _secrets(item, keep, redactor):
                 found.append(secret)
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         print_table(_COLUMNS, (_row(secret) for secret in found))
         if not found:
-            remark("No secrets were found.")
+            print_note("No secrets were found.")
     return failures.exit_code
 
 

@@ -18,7 +18,7 @@ from ...store.locate import data_folder
 from ...store.private_files import is_open_to_others
 from .._shared.client import register_server, unregister_server
 from .._shared.options import add_source
-from .._shared.output import remark
+from .._shared.output import print_note
 from .._shared.store import warn_of_password
 
 if TYPE_CHECKING:
@@ -86,9 +86,11 @@ def run(args: argparse.Namespace) -> int:
     warn_of_password(args.store)
     _warn_of_open_folder(data_folder())
     if args.host not in _LOOPBACK:
-        remark(f"Listening on {args.host}: other computers can reach this server. Anyone with the link, which contains")
+        print_note(
+            f"Listening on {args.host}: other computers can reach this server. Anyone with the link, which contains"
+        )
         secrecy = "" if settings.certificate is not None else " The connection is not encrypted."
-        remark(f"the access token, can read every session and run agents.{secrecy}")
+        print_note(f"the access token, can read every session and run agents.{secrecy}")
     try:
         serve(settings, lambda ready: _opened(ready, args), any_port=args.port is None)
     finally:
@@ -99,15 +101,15 @@ def run(args: argparse.Namespace) -> int:
 def _warn_of_open_folder(folder: Path) -> None:
     """Warn if other users can enter a folder: they can see the names of its files, and may be able to replace them."""
     if is_open_to_others(folder):
-        remark(f"Other users can enter {folder}, where unspool keeps its token and what agents did.")
-        remark(f"Run: chmod 700 {shlex.quote(str(folder))}")
+        print_note(f"Other users can enter {folder}, where unspool keeps its token and what agents did.")
+        print_note(f"Run: chmod 700 {shlex.quote(str(folder))}")
 
 
 def _print_link(settings: Settings, revokes: bool) -> int:
     access = settings.access()
     if revokes:
         count = access.revoke()
-        remark(f"Revoked the token and {count} browser session{'' if count == 1 else 's'}. This is the new link:")
+        print_note(f"Revoked the token and {count} browser session{'' if count == 1 else 's'}. This is the new link:")
     print(settings.link(access.token))
     return 0
 
@@ -118,7 +120,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     folder = data_folder()
     homes, store = tuple(args.home), args.store
     if args.or_samples and not homes and store is None and not any(True for _ in Library().refs()):
-        remark("No sessions on this computer yet. These are the bundled samples.")
+        print_note("No sessions on this computer yet. These are the bundled samples.")
         homes, store = (str(samples()),), str(folder / "samples.db")
     return Settings(
         store=store,
@@ -148,8 +150,8 @@ def _certificate(args: argparse.Namespace) -> tuple[str, str] | None:
         names = dict.fromkeys(("127.0.0.1", "localhost", *args.name, *([] if args.host in _ANY else [args.host])))
         certificate, key = own_certificate(data_folder(), tuple(names))
         if not args.link:
-            remark("Browsers warn about a self-signed certificate. Compare its SHA-256 fingerprint with this one:")
-            remark(fingerprint(certificate))
+            print_note("Browsers warn about a self-signed certificate. Compare its SHA-256 fingerprint with this one:")
+            print_note(fingerprint(certificate))
     check_certificate(certificate, key)
     return certificate, key
 
@@ -168,7 +170,7 @@ def _opened(settings: Settings, args: argparse.Namespace) -> None:
     link = settings.link(token)
     register_server(settings.address, settings.certificate[0] if settings.certificate is not None else None)
     print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
-    remark("Press Ctrl-C to stop")
+    print_note("Press Ctrl-C to stop")
     if args.qr:
         _print_qr(settings, token)
     if not args.no_browser and sys.stdout.isatty():
@@ -182,4 +184,4 @@ def _print_qr(settings: Settings, token: str) -> None:
         link = phone_link(settings, token)
         print(f"{qr_text(link)}\n{link}", flush=True)
     except UnspoolError as error:
-        remark(str(error))
+        print_note(str(error))

@@ -19,8 +19,8 @@ from ...store.private_files import replace_private
 from ...store.redaction_key import make_redactor
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_limit, add_sessions, add_source
-from .._shared.output import print_json, remark
-from .._shared.progress import watched
+from .._shared.output import print_json, print_note
+from .._shared.progress import with_progress
 from .._shared.redaction import PERSONAL_HELP, describe_report
 from .._shared.selection import Filter, choose
 
@@ -79,15 +79,15 @@ def run(args: argparse.Namespace) -> int:
     for line in (
         ["The output may contain secrets: it was not checked."] if redactor is None else describe_report(report)
     ):
-        remark(line)
+        print_note(line)
     if files:
-        remark("Read it before you share it: no detector finds every secret.")
+        print_note("Read it before you share it: no detector finds every secret.")
     return failures.exit_code
 
 
 def _pages(args: argparse.Namespace, redactor: Redactor | None, failures: Failures) -> Iterator[_Page]:
     keep = Filter(args)
-    for item in watched(keep.apply(choose(args)), "sessions"):
+    for item in with_progress(keep.apply(choose(args)), "sessions"):
         with failures.skipping(item.ref):
             for session in item.catalog.load_all(item.ref):
                 if keep.takes_session(session):

@@ -14,7 +14,7 @@ from ...store.stats import Day, Stats, Tokens, compute_stats, cost_of_tokens
 from ...usage.cost import COST_NOTE, Cost, dollars
 from ...usage.prices import load_prices
 from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
-from .._shared.output import console, print_json, remark
+from .._shared.output import console, print_json, print_note
 from .._shared.selection import stored_filter
 from .._shared.store import open_synced_store
 from .._shared.table import Column, print_table
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         print()
         print_table(columns, [[_cell(value) for value in row] for row in rows])
     if is_terminal():
-        remark(COST_NOTE)
+        print_note(COST_NOTE)
     return 0
 
 

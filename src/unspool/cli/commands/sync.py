@@ -11,7 +11,7 @@ from ...ingest.sync_selection import SessionTest, SyncSelection
 from ...store import open_store
 from ...store.maintenance import Maintenance
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
-from .._shared.output import complain, print_json, remark
+from .._shared.output import print_error, print_json, print_note
 from .._shared.selection import Filter, choose
 from .._shared.store import sync
 
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         megabytes = f"{report.bytes / 1e6:,.1f} MB in {report.seconds:.2f} s"
         print(f"{report.new:,} new, {report.changed:,} changed, {report.gone:,} deleted from disk; {megabytes}")
         for name, why in report.failures.items():
-            complain(f"cannot read {name}: {why}")
+            print_error(f"cannot read {name}: {why}")
         if report.failures:
             count = counted(len(report.failures), "item")
-            remark(f"{count} could not be read. The store keeps its copies, and the next sync tries again.")
+            print_note(f"{count} could not be read. The store keeps its copies, and the next sync tries again.")
     return 1 if report.failures else 0

@@ -29,7 +29,7 @@ from ...store.usage_report import (
 from ...usage.cost import COST_NOTE, Cost, TokenCount, dollars
 from ...usage.prices import PriceTable, load_prices
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, is_terminal
-from .._shared.output import print_json, remark, short_id
+from .._shared.output import print_json, print_note, short_id
 from .._shared.records import SessionName, session_name
 from .._shared.selection import stored_filter
 from .._shared.store import found_rows, open_synced_store
@@ -146,9 +146,9 @@ def _numbers(replies: int, tokens: TokenCount, cost: Cost) -> list[str]:
 
 def _remark_on(unpriced: Sequence[str]) -> None:
     if is_terminal():
-        remark(COST_NOTE)
+        print_note(COST_NOTE)
     if unpriced:
-        remark(f"No price is known for {', '.join(unpriced)}; add one to {data_folder() / 'prices.toml'}.")
+        print_note(f"No price is known for {', '.join(unpriced)}; add one to {data_folder() / 'prices.toml'}.")
 
 
 # --- a session -------------------------------------------------------------------------------------------------------

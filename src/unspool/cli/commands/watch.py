@@ -13,7 +13,7 @@ from ...render.sanitize import local, one_line
 from ...store import Store, open_store
 from ...store.rows import Change
 from .._shared.options import add_json, add_source
-from .._shared.output import print_json, remark, short_id
+from .._shared.output import print_json, print_note, short_id
 from .._shared.store import warn_of_password
 
 EXAMPLES = """examples:
@@ -34,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
     warn_of_password(args.store)
     store = open_store(args.store)
     try:
-        remark("Watching. Press Ctrl-C to stop")
+        print_note("Watching. Press Ctrl-C to stop")
         watcher = Watcher(store, *args.home, polling=args.poll)
         slow = None
         for entries in watcher.follow():
             if watcher.slow_reason != slow:
                 slow = watcher.slow_reason
-                remark(f"Changes are noticed a few seconds late: {slow}")
+                print_note(f"Changes are noticed a few seconds late: {slow}")
             for entry in entries:
                 if args.json:
                     print_json(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,6 +15,7 @@ from .core.resolve import LATEST, looks_like_path, no_sessions, resolve_name
 from .core.session import Session
 from .core.stream import StreamLine, iter_stream
 from .core.views import Branches, OrphanMode, View
+from .io.listing import may_exist
 from .library import Library, last_written
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Catalog:
         for row in rows:
             ref = self._ref(store, row)
             # The file may still exist: that of a sub-agent in its parent's log, or one in a folder not listed here.
-            if row.id in maybe_here and any(os.path.lexists(path) for path in (ref.path, *ref.more)):
+            if row.id in maybe_here and any(map(may_exist, (ref.path, *ref.more))):
                 continue
             if self._below is None or any(folder in ref.path.parents for folder in self._below):
                 yield ref

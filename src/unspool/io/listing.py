@@ -156,6 +156,17 @@ class _KnownFolders:
         return is_new
 
 
+def may_exist(path: str | Path) -> bool:
+    """Whether there is something at a path. If that cannot be found out, it may be there: an error is not a fact."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def identity_of(path: str) -> tuple[int, int] | None:
     """Return the device and inode of the file or folder at a path, which identify it; None if there is none."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from unspool.io.sources import LineFile
 from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 
+from ...file_faults import ERRORS, failing
 from ...recordings import recordings
 from ..run import SAMPLES, Run
 
@@ -173,6 +175,17 @@ def test_an_unreadable_session_does_not_hide_the_others(run: Run, monkeypatch: p
     assert done.code == 1
     assert str(bad.path) in done.err
     assert len(done.records) == len(run("ls", "--home", SAMPLES, "--json").records) - 1
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_folder_that_cannot_be_listed_is_reported(run: Run, tmp_path: Path, name: str) -> None:
+    """The sessions of the others are listed, and the exit code says that some may be missing."""
+    write_one_of_each(tmp_path)
+    folder = tmp_path / ".codex" / "sessions"
+    with failing(tmp_path, lambda kind, where: kind == "scandir" and where == folder, ERRORS[name]).active():
+        done = run("ls", "--home", tmp_path)
+    assert {line.split("\t")[0] for line in done.lines[1:]} == {"claude", "gemini"}
+    assert (done.code, done.err) == (1, f"unspool: cannot read {folder}: {os.strerror(ERRORS[name])}\n")
 
 
 def test_an_empty_home(run: Run) -> None:

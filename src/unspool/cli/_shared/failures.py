@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 from ...agents import SessionRef
 from ...core.errors import UnspoolError, UsageError
+from ...io.faults import Faults, reason_of
+from ...render.sanitize import harmless
 from .output import print_error
 
 
 class Failures:
-    """The sessions that could not be read."""
+    """The sessions, files and folders that could not be read."""
 
     def __init__(self, debug: bool = False) -> None:
         self.count = 0
@@ -34,6 +36,12 @@ class Failures:
             self._report(ref, str(error))
         except Exception as error:
             self._report(ref, f"{type(error).__name__}: {error} (a bug in unspool; --debug shows the traceback)")
+
+    def add_faults(self, faults: Faults) -> None:
+        """Report and count the files and folders that could not be read."""
+        for path, error in faults.errors.items():
+            self.count += 1
+            print_error(f"cannot read {harmless(str(path))}: {reason_of(error)}")
 
     def _report(self, ref: SessionRef, what: str) -> None:
         self.count += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count, islice
@@ -15,6 +14,7 @@ from ...agents import SessionRef
 from ...catalog import Catalog
 from ...core.errors import NotFoundError
 from ...core.events import BY_NAME, count_events
+from ...io.listing import may_exist
 from .failures import Failures
 from .records import SessionItem, item_of_ref, item_of_row
 from .selection import Filter, catalog_of, stored_filter
@@ -90,7 +90,7 @@ def _stored(
                 if (row.agent, row.name) in changes.sessions:
                     continue
                 if row.id in own and not any(changes.has(file.path) for file in files):
-                    if any(os.path.lexists(file.path) for file in files):
+                    if any(may_exist(file.path) for file in files):
                         # It was imported from another folder.
                         continue
                     item.gone_at = datetime.now(UTC)

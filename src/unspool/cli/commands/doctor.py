@@ -14,14 +14,14 @@ from ...agents import agent_named
 from ...core import model as m
 from ...core.plural import counted
 from ...core.session import Session
-from ...io.faults import collect_faults, reason_of
+from ...io.faults import collect_faults
 from ...io.files import name_of
 from ...library import Library, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
-from .._shared.output import print_error, print_json, print_note
+from .._shared.output import print_json, print_note
 from .._shared.progress import with_progress
 from .._shared.records import SessionName, session_name
 from .._shared.selection import Chosen, Filter, choose
@@ -74,11 +74,10 @@ def run(args: argparse.Namespace) -> int:
     failures = Failures(args.debug)
     with collect_faults() as faults:
         _report_all(args, failures, total)
-    for path, error in faults.errors.items():
-        print_error(f"cannot read {harmless(str(path))}: {reason_of(error)}")
+    failures.add_faults(faults)
     if not args.json:
-        _print_summary(args, total, len(faults.errors) + failures.count)
-    return 1 if faults.errors else failures.exit_code
+        _print_summary(args, total, failures.count)
+    return failures.exit_code
 
 
 def _report_all(args: argparse.Namespace, failures: Failures, total: Counter[str]) -> None:

@@ -11,6 +11,7 @@ from ...api import samples
 from ...core.errors import UsageError
 from ...core.events import BY_NAME
 from ...core.timestamps import from_seconds
+from ...io.faults import collect_faults
 from ...io.files import name_of, size_of
 from ...library import Library, without_conversation
 from ...render.plain_text import plain_line
@@ -69,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
         print_note("No sessions on this computer yet. These are the bundled samples.")
         args.home = [str(samples())]
     keep, failures = Filter(args), Failures(args.debug)
-    found, is_all = _found(args, keep, failures, limit)
+    with collect_faults() as faults:
+        found, is_all = _found(args, keep, failures, limit)
+    failures.add_faults(faults)
     found.sort(key=_newest, reverse=True)
     items = found[:limit]
     costs = _costs(items, args.store) if args.cost else [""] * len(items)

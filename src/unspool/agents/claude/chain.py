@@ -53,7 +53,7 @@ class ClaudeChain:
         """
         builder, ids = self._builder, self._ids
         uuid, parent_uuid = record.uuid, record.parent_uuid
-        missing = None
+        missing, crosses = None, False
         if parent is None:
             parent = NONE
             if type(parent_uuid) is str:
@@ -65,8 +65,7 @@ class ClaudeChain:
                 else:
                     parent = found if found > self.lowest_parent else self.lowest_parent
                     if parent < self.edge and self._crosses_edge(parent, message):
-                        self.crossing.append((len(builder), self.edge))
-                        parent = self.edge
+                        crosses, parent = True, self.edge
             elif parent_uuid is UNSET:
                 parent = self.last
         if uuid is not None and (uuid in ids.new or uuid in ids.old):
@@ -86,6 +85,8 @@ class ClaudeChain:
             index = builder.add_reply(blocks, source, uuid, parent, record.timestamp, model, key, usage, inherited)
         if missing is not None:
             builder.columns.wait_for_parent(index, missing, source)
+        if crosses:
+            self.crossing.append((index, self.edge))
         self.lowest_parent = NONE
         self.last = index
         return index

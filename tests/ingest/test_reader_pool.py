@@ -35,6 +35,8 @@ needs_fork = pytest.mark.skipif(not can_share(), reason="needs fork and no other
 def always_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start other processes however little there is to do."""
     monkeypatch.setattr(sync, "WORTH_IT", 0)
+    # Threads of other tests in this process do not matter.
+    monkeypatch.setattr(sync, "can_share", lambda: True)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
@@ -110,6 +112,7 @@ def test_processes_that_cannot_be_started(
 ) -> None:
     """One process reads everything: no log is blamed, it is tried once, and nothing is left of the attempt."""
     monkeypatch.setattr(sync, "WORTH_IT", 0)
+    monkeypatch.setattr(sync, "can_share", lambda: True)
     monkeypatch.setattr(folder_sync, "list_in_subprocess", lambda home: home.refs())
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     real, calls = getattr(owner, name), 0

@@ -99,6 +99,22 @@ def test_the_dialog_works_with_the_keyboard_and_leads_to_messages(visitor: Visit
     expect(page.get_by_role("dialog", name="Share this session")).to_be_hidden()
 
 
+def test_a_dialog_that_is_opened_again_shows_no_outdated_report(visitor: Visitor, address: str) -> None:
+    page = visitor.open(address)
+    dialog = opened(page)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    held: list[Any] = []
+    page.route("**/share?*", lambda route: held.append(route))
+    with page.expect_request("**/share?*"):
+        page.keyboard.press("Enter")
+    expect(dialog).to_be_visible()
+    expect(dialog.locator(".share-sum")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(dialog.locator(".share-sum")).to_be_visible()
+
+
 @pytest.mark.parametrize("name", list(SCREENS))
 def test_the_dialog_is_accessible(visitors: Visitors, server: Server, address: str, name: str) -> None:
     """In both lights, and on a phone, which it fits."""

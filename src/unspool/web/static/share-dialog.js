@@ -21,6 +21,8 @@ export class ShareDialog {
   }
 
   open() {
+    // The last report may be outdated, and its links would lose the focus when it is replaced.
+    this.report.replaceChildren();
     this.dialog.showModal();
     void this.load();
   }

@@ -68,7 +68,9 @@ class OpenCalls:
                 self._early.put(call_id, True)
             return known, []
         self._closed.put(call_id, Call(call.message, call.name, _NO_INPUT, call.timestamp, count))
-        answered = [call, *self._repeated.pop(call_id, ())] if self._repeated else [call]
+        if not self._repeated:
+            return call, [call.message] if self._is_last(call.message) else []
+        answered = [call, *self._repeated.pop(call_id, ())]
         return call, [each.message for each in answered if self._is_last(each.message)]
 
     def _is_last(self, message: int) -> bool:

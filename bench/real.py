@@ -48,7 +48,7 @@ def store_size(inputs: Inputs) -> Iterator[Measure]:
         Syncer(store, source, may_share=True).run()
         Maintenance(store, everything=True).run()
         store.database.optimize()
-        kept = sum(row.kept for row in store.files.all().values())
+        kept = sum(row.archived_size for row in store.files.all().values())
         store.close()
         detail = f"{path.stat().st_size / 1e6:.0f} MB of {kept / 1e6:.0f} MB"
         yield Measure(

@@ -67,7 +67,7 @@ def answer(sql: str) -> list[tuple[object, ...]]:
 @pytest.fixture(scope="module")
 def session_count() -> int:
     """How many sessions the samples have."""
-    return tables(unspool.samples()).to_arrow("sessions").num_rows
+    return int(tables(unspool.samples()).to_arrow("sessions").num_rows)
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)

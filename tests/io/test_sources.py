@@ -129,7 +129,7 @@ def before_each_read(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -
     connect = sqlite3.connect
 
     def slow(*args: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*args, **options)
+        connection: sqlite3.Connection = connect(*args, **options)
         if options.get("uri"):
             connection.execute("SELECT count(*) FROM row").fetchall()
             act()

@@ -107,7 +107,7 @@ class AcpDriver(AcpAgent, Driver):
             await self._open_session()
             await self._apply_settings()
         except BaseException:
-            # The session that was to be left goes on, and not the new one, if there is one.
+            # Continue the current session instead of the new one, which may not even exist.
             self._updates.former_sessions = (self._updates.former_sessions | {self.session}) - {former, None}
             self.session, self.spec, settings.mode, settings.model = former, spec, mode, model
             raise

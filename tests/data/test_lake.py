@@ -165,7 +165,7 @@ def test_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 
 
 def test_a_writer_whose_tables_were_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot publish what is no longer there."""
+    """It does not publish a snapshot of rows that another writer has removed."""
     home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
     lake = Lake(str(tmp_path / "lake"))
     write_session(home, "first", 3)

@@ -206,7 +206,7 @@ class HeadRecord(ClaudeRecord, rename="camel", gc=False):
 
 
 class TimedRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record of which only the type, the ids and the time are read."""
+    """The type, the ids and the time of a record; its other fields are not decoded."""
 
     type: str = ""
     uuid: str | None = None

@@ -129,7 +129,7 @@ class UpdateStamp(msgspec.Struct, rename="camel", gc=False):
 
 
 class TailRecord(msgspec.Struct, gc=False):
-    """A line of which only the time and the title are read."""
+    """The time and the title in a line; its other fields are not decoded."""
 
     timestamp: Moment | None = None
     set: UpdateStamp | None = msgspec.field(default=None, name="$set")

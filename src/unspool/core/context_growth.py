@@ -21,10 +21,9 @@ class ContextGrowth:
     def _owners(self) -> dict[int, list[int]]:
         """For each side message, the messages that bring it into the context."""
         found: dict[int, list[int]] = {}
-        if self._tree.has_sides:
-            for index in range(len(self._tree)):
-                for side in self._tree.sides(index):
-                    found.setdefault(side, []).append(index)
+        for index in self._tree.with_sides():
+            for side in self._tree.sides(index):
+                found.setdefault(side, []).append(index)
         return found
 
     @cached_property

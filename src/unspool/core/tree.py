@@ -171,6 +171,10 @@ class Tree:
         """Whether there are any side messages."""
         return bool(self._light)
 
+    def with_sides(self) -> list[int]:
+        """Return the messages that have side messages, in order."""
+        return sorted(self._light)
+
     def sides(self, index: int) -> list[int]:
         """Return the side messages of a message, and their own side messages; none that belong to a command."""
         if index not in self._light:

@@ -24,6 +24,8 @@ _ORIGIN = {"agent": 0, "session": 1, "day": 2, "source_file": 3}
 """The index of a column in `Origin`."""
 _LINE = {"source_line": 1, "source_offset": 2, "source_length": 3}
 """The index of a column in `LocationTable.columns`."""
+_FEW_ROWS = 500
+"""Up to this number of rows, looking up their locations in Python is faster than in Arrow."""
 _SURROGATES = "a lone surrogate is not a valid character; it was replaced with U+FFFD"
 
 
@@ -83,10 +85,24 @@ class _Arrays:
         self._numbers = numbers
         self._locations = locations
         self._report = report
-        self._taken = arrow.array(numbers, arrow.int64())
-        origins = locations.array(0).take(self._taken).dictionary_encode()
-        self._used = [locations.origins[number] for number in origins.dictionary.to_pylist()]
-        self._indices = origins.indices
+        self._lines = self._taken() if len(numbers) > _FEW_ROWS else None
+        """The columns of the rows' locations; None if they are converted from lists."""
+        if self._lines is not None:
+            origins = self._lines.column(0).dictionary_encode()
+            self._used = [locations.origins[number] for number in origins.dictionary.to_pylist()]
+            self._indices = origins.indices
+        else:
+            places: dict[int, int] = {}
+            indices = [places.setdefault(locations.columns[0][number] or 0, len(places)) for number in numbers]
+            self._used = [locations.origins[number] for number in places]
+            self._indices = arrow.array(indices, arrow.int32())
+        """The distinct origins, and the index of each row's origin among them."""
+
+    def _taken(self) -> Any:
+        try:
+            return self._locations.batch.take(self._arrow.array(self._numbers, self._arrow.int64()))
+        except self._impossible:
+            return None
 
     def value_array(self, column: Column, values: Sequence[Any]) -> Any:
         """Return these values of a column as an array."""
@@ -99,23 +115,28 @@ class _Arrays:
             return self._arrow.array(found, kind)
 
     def location_array(self, column: Column) -> Any:
-        """Return the array of a key or location column.
+        """Return the array of a key or location column."""
+        if column.name in _LINE:
+            index = _LINE[column.name]
+            if self._lines is not None:
+                return self._lines.column(index)
+            lines = self._locations.columns[index]
+            return self.value_array(column, [lines[number] for number in self._numbers])
+        values = [origin[_ORIGIN[column.name]] for origin in self._used]
+        try:
+            return self._repeated(column, values)
+        except self._impossible:
+            return self.value_array(column, [values[index] for index in self._indices.to_pylist()])
+
+    def _repeated(self, column: Column, values: Sequence[Any]) -> Any:
+        """Return the array of a column with one value for each origin.
 
         Each distinct value is converted once and repeated by Arrow, which is much faster than converting all rows.
         """
-        try:
-            if column.name in _LINE:
-                return self._locations.array(_LINE[column.name]).take(self._taken)
-            values = [origin[_ORIGIN[column.name]] for origin in self._used]
-            return self._arrow.array(values, arrow_type(column.kind)).take(self._indices)
-        except self._impossible:
-            return self.value_array(column, self._values(column))
-
-    def _values(self, column: Column) -> list[Any]:
-        """Return the value of each row in a key or location column."""
-        if column.name in _LINE:
-            return [self._locations.columns[_LINE[column.name]][number] for number in self._numbers]
-        return [self._used[index][_ORIGIN[column.name]] for index in self._indices.to_pylist()]
+        if column.kind == "category" and None not in values and len(set(values)) == len(values):
+            distinct = self._arrow.array(values, self._arrow.string())
+            return self._arrow.DictionaryArray.from_arrays(self._indices, distinct, safe=False)
+        return self._arrow.array(values, arrow_type(column.kind)).take(self._indices)
 
 
 def _possible(value: Any, report: Callable[[str], None]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from datetime import date
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..core import model as m
@@ -28,14 +29,13 @@ class LocationTable:
         self.columns = columns
         """Four columns, with a value for each location: index in `origins`, line, offset and length."""
 
-        self._arrays: dict[int, pa.Array] = {}
-
-    def array(self, position: int) -> pa.Array:
-        """Return a column as an Arrow array; raises Arrow's error if a number is too large."""
-        if position not in self._arrays:
-            arrow = load_package("pyarrow")
-            self._arrays[position] = arrow.array(self.columns[position], arrow.int64())
-        return self._arrays[position]
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The columns as Arrow arrays; raises Arrow's error if a number is too large."""
+        arrow = load_package("pyarrow")
+        arrays = [arrow.array(column, arrow.int64()) for column in self.columns]
+        batch: pa.RecordBatch = arrow.RecordBatch.from_arrays(arrays, ["origin", "line", "offset", "length"])
+        return batch
 
 
 class SourceLocations:

@@ -96,14 +96,17 @@ class Batcher:
         """Yield all pending rows as batches."""
         self._weight = 0
         locations = self._rows.locations.to_table()
+        made = []
         # `problems` comes last, because a value that has to be replaced in another table adds a row to it.
         for name in sorted(self._tables, key=lambda name: name == "problems"):
             pending = self._rows.pending[name]
             if len(pending):
                 table = self._tables[name]
-                yield TableBatch(name, make_batch(table, pending.take(), locations, self._report(table)))
+                made.append(TableBatch(name, make_batch(table, pending.take(), locations, self._report(table))))
         if not any(map(len, self._rows.pending.values())):
             self._rows.locations.clear()
+        # The rows are released before the caller gets a batch: the garbage collector is on then, and would visit them.
+        yield from made
 
     def _report(self, table: Table) -> Report:
         def report(location: int, column: Column, what: str) -> None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from ..core import model as m
 from ..store.locate import data_folder
-from ..usage.cost import TOKEN_NAMES, TokenCount, cost_of
+from ..usage.cost import TOKEN_NAMES, TokenCount, usd_at
 from ..usage.prices import load_prices, request_size
 
 _COUNTS = attrgetter(*TOKEN_NAMES)
@@ -23,11 +23,11 @@ def make_cost_of() -> CostOf:
         if model is None or at is None:
             return None
         tokens = TokenCount(*[count or 0 for count in _COUNTS(usage)])
-        size, day = request_size(tokens.all_input), at.date()
-        if prices.price(model, day, size) is None:
+        price = prices.price(model, at.date(), request_size(tokens.all_input))
+        if price is None:
             return None
         try:
-            return cost_of(prices, model, day, tokens, size).usd
+            return usd_at(price, tokens)
         except OverflowError:
             return None
 

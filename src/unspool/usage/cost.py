@@ -10,7 +10,7 @@ from datetime import date
 
 import msgspec
 
-from .prices import PriceTable
+from .prices import Price, PriceTable
 
 COST_NOTE = (
     "What the API would have charged at list prices. With a subscription you pay a fixed price instead. Fees for web "
@@ -77,18 +77,21 @@ def cost_of(prices: PriceTable, model: str, day: date, tokens: TokenCount, size:
     price = prices.price(model, day, size)
     if price is None:
         return Cost(unpriced_tokens=tokens.total)
+    return Cost(usd=usd_at(price, tokens))
+
+
+def usd_at(price: Price, tokens: TokenCount) -> float:
+    """The cost of tokens at a price, in US dollars."""
     input, output, read, write, write_1h = price.rates
     long = min(tokens.cache_write_1h, tokens.cache_write)
-    return Cost(
-        usd=(
-            tokens.input * input
-            + tokens.output * output
-            + tokens.cache_read * read
-            + (tokens.cache_write - long) * write
-            + long * write_1h
-        )
-        / 1e6
+    usd = (
+        tokens.input * input
+        + tokens.output * output
+        + tokens.cache_read * read
+        + (tokens.cache_write - long) * write
+        + long * write_1h
     )
+    return usd / 1e6
 
 
 def total_cost(costs: Iterable[Cost]) -> Cost:

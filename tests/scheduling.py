@@ -7,6 +7,7 @@ compute, so that no processor is idle while they wait. Long tests come first, so
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -62,14 +63,13 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Do not look at them again before the end."""
+    """Do not look at them again before the interpreter ends: pytest collects garbage several times before that.
+
+    At the end they are freed, because some extension modules print what is left of their objects.
+    """
     gc.freeze()
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """Some extension modules print what is left of their objects at the end."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
 
 
 @pytest.hookimpl(optionalhook=True)

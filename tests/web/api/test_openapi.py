@@ -8,29 +8,15 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import jsonschema
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from litestar import Litestar
 from litestar.params import PathParameter, QueryParameter
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
-from schemathesis.checks import (
-    CheckFunction,
-    content_type_conformance,
-    negative_data_rejection,
-    not_a_server_error,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
-from schemathesis.core import NotSet
-from schemathesis.core.result import Ok
-from schemathesis.pytest.lazy import get_all_tests
-from schemathesis.schemas import BaseSchema
 
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
@@ -45,16 +31,19 @@ from unspool.web.views import LiveEventKind
 from ...regen import OPENAPI
 from ..conftest import PORT, TOKEN
 
+# Importing Schemathesis takes most of a second, and every worker collects this module.
+if TYPE_CHECKING:
+    import schemathesis
+    from schemathesis.checks import CheckFunction
+    from schemathesis.schemas import BaseSchema
+
+    Case = schemathesis.Case[Any]
+    TryCases = Callable[[Callable[[Case], None]], None]
+
 Client = TestClient[Litestar]
-Case = schemathesis.Case[Any]
-TryCases = Callable[[Callable[[Case], None]], None]
 REFERENCE = re.compile(r'"\$ref": ?"#([^"]+)"')
 ENDLESS = ["/api/events", "/api/runs/events"]
 OF_AGENTS = r"^/api/(runs|agents)"
-CHECKS: list[CheckFunction] = [
-    not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance,
-    response_schema_conformance,
-]  # fmt: skip
 # Schemathesis adds some sixty cases of its own to each operation: each boundary of every parameter, and each kind of
 # mistake. A few random cases on top of those are enough, as they are the same in every run.
 BOUNDED = settings(
@@ -83,6 +72,8 @@ def each_operation(pattern: str, but: str = "$^") -> pytest.MarkDecorator:
 @pytest.fixture(scope="module")
 def described() -> BaseSchema:
     """The description as Schemathesis reads it."""
+    import schemathesis
+
     config = schemathesis.Config.from_dict({"generation": {"mode": "all"}})
     return schemathesis.openapi.from_dict(openapi(ENDPOINTS), config=config)
 
@@ -93,6 +84,9 @@ def try_cases(described: BaseSchema, operation: tuple[str, str]) -> TryCases:
 
     They are built here, not by Schemathesis' decorator while tests are collected: every worker collects all tests.
     """
+    from schemathesis.core.result import Ok
+    from schemathesis.pytest.lazy import get_all_tests
+
     method, path = operation
 
     def try_all(check: Callable[[Case], None]) -> None:
@@ -200,8 +194,24 @@ def test_the_page_about_the_api_names_everything() -> None:
     assert [code for code in CODES.values() if f"`{code}`" not in page] == []
 
 
+def conformance() -> list[CheckFunction]:
+    """What every response has to pass."""
+    from schemathesis import checks
+
+    return [
+        checks.not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_headers_conformance,
+        checks.response_schema_conformance,
+    ]
+
+
 def asked(client: Client, case: Case) -> schemathesis.Response:
     """The answer to a generated question."""
+    import schemathesis
+    from schemathesis.core import NotSet
+
     body = case.body
     content = b"" if isinstance(body, NotSet) else body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = client.request(case.method, case.formatted_path, params=dict(case.query or {}), content=content)
@@ -211,7 +221,10 @@ def asked(client: Client, case: Case) -> schemathesis.Response:
 @each_operation("", but=OF_AGENTS)
 def test_any_question_gets_an_answer_of_the_published_form(client: Client, try_cases: TryCases) -> None:
     """Sound ones and broken ones: no fault, and never another shape than the description says."""
-    try_cases(lambda case: case.validate_response(asked(client, case), checks=[*CHECKS, negative_data_rejection]))
+    from schemathesis.checks import negative_data_rejection
+
+    checks = [*conformance(), negative_data_rejection]
+    try_cases(lambda case: case.validate_response(asked(client, case), checks=checks))
 
 
 @each_operation(r"\{(key|project)\}")
@@ -222,7 +235,7 @@ def test_any_question_about_something_real(client: Client, store: Store, try_cas
     def check(case: Case) -> None:
         known = {"key": rows[len(str(case.query)) % len(rows)].name, "project": "demo", "index": 0}
         case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
-        case.validate_response(asked(client, case), checks=CHECKS)
+        case.validate_response(asked(client, case), checks=conformance())
 
     try_cases(check)
 
@@ -243,7 +256,7 @@ def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @each_operation(OF_AGENTS)
 def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, try_cases: TryCases) -> None:
     """No request causes a server error, and every response matches the description."""
-    try_cases(lambda case: case.validate_response(asked(idle, case), checks=CHECKS))
+    try_cases(lambda case: case.validate_response(asked(idle, case), checks=conformance()))
 
 
 def test_an_agent_that_runs_is_described(idle: Client) -> None:

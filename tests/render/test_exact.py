@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from unspool.render.exact import exact, exact_text, findings_in, original
 
+from ..work import lines_run
+
 TRICKY = "\x1b\x00\r\n\t \u202e\u2066\u200b\u00ad\ufeff\u2800\u0430\u03bf\uff1b\u2013\u2028\x9b"
 TRICKY += "\ud800\u0301\u05d0⟨⟩¶›·×U+01AESCR"
 TEXTS = st.text(st.one_of(st.sampled_from(TRICKY), st.characters(codec=None)))
@@ -67,6 +69,31 @@ def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
     """Other scripts, accents, emoji and code need no token and cause no warning."""
     assert exact_text(text) == text
     assert findings_in(text) == []
+
+
+@pytest.mark.parametrize("character", ["\u05d0", "\u0645", "\u0e01"])
+def test_a_long_run_of_characters_is_processed_as_one(character: str) -> None:
+    """Text in any script is shown about as fast as in the Latin one: little is done for each letter."""
+    text = character * 5_000
+    exact(character)
+    assert lines_run(lambda: exact(text)) < 5 * len(text)
+    assert exact_text(text) == exact_text(character) * len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("\u05d0\u05b8\u05d1 \u05d2", ["rtl", "plain", "rtl"]),
+        ("\u05d0\u200b\u05d1", ["rtl", "invisible", "rtl"]),
+        ("\u05d0a\u05d1", ["lookalike", "plain", "lookalike"]),
+        ("\u05d0\u05b8\u05b8\u05b8\u05d1", ["rtl", "invisible", "rtl"]),
+        ("\u0e01\u05d0\u0e01", ["plain", "rtl", "plain"]),
+        ("\u05d0\u2013\u05d1", ["rtl", "lookalike", "rtl"]),
+    ],
+)
+def test_right_to_left_words_end_where_something_else_begins(text: str, kinds: list[str]) -> None:
+    """Marks on a letter belong to its word; tokens and other scripts do not."""
+    assert [segment.kind for segment in exact(text).segments] == kinds
 
 
 def test_typographic_punctuation_is_ordinary_in_prose() -> None:

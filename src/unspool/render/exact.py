@@ -12,6 +12,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from .lookalikes import find_lookalikes
@@ -36,8 +38,9 @@ _ORDINARY = (
     "\uac00-\ud7a3"
 )
 """Characters that are shown unchanged unless they look like another one. Most texts have no others."""
-_NOTABLE = re.compile(rf"(?P<breaks>\n{{7,}}|\A\n+|\n+\Z)|(?P<blanks> +(?=\n|\Z)| {{17,}})|(?P<other>[^{_ORDINARY}])")
+_NOTABLE = re.compile(rf"(?P<breaks>\n{{7,}}|\A\n+|\n+\Z)|(?P<blanks> +(?=\n|\Z)| {{17,}})|(?P<others>[^{_ORDINARY}]+)")
 """Matches everything that may not be shown unchanged."""
+_OTHER = re.compile(rf"[^{_ORDINARY}]")
 _LONG_SPACE = 16
 _LONG_INDENT = 80
 _LONG_BREAK = 6
@@ -64,6 +67,8 @@ _TITLES: dict[Kind, tuple[str, str]] = {
     "rtl": ("word that is read from right to left", "words that are read from right to left"),
 }
 _MOST_NAMED = 6
+
+_kind = attrgetter("kind")
 
 
 class Segment(NamedTuple):
@@ -123,13 +128,19 @@ def exact(text: str, *, prose: bool = False) -> Exact:
         if start > end:
             segments.append(Segment("plain", text[end:start], text[end:start]))
         end = start + len(segment.source)
-        if segment.kind == "rtl" and segments and segments[-1].kind == "rtl":
-            word = segments.pop().source + segment.source
-            segment = segment._replace(shown=word, source=word)
         segments.append(segment)
     if end < len(text):
         segments.append(Segment("plain", text[end:], text[end:]))
-    return Exact(segments)
+    return Exact(list(_with_whole_words(segments)))
+
+
+def _with_whole_words(segments: list[Segment]) -> Iterator[Segment]:
+    """Yield segments, with the letters and marks of a right-to-left word as one."""
+    for kind, group in groupby(segments, _kind):
+        if kind == "rtl":
+            yield _rtl("".join(segment.source for segment in group))
+        else:
+            yield from group
 
 
 def exact_text(text: str, *, prose: bool = False) -> str:
@@ -179,16 +190,14 @@ class _Scanner:
     def notable(self) -> Iterator[tuple[int, Segment]]:
         """Yield the segments that are not plain, each with its index."""
         for index, twin in self._twins.items():
-            if not _NOTABLE.match(self._text, index):
+            if not _OTHER.match(self._text, index):
                 yield index, _token("lookalike", self._text[index], twin)
         for found in _NOTABLE.finditer(self._text):
             start, chunk = found.start(), found[0]
-            if found.lastgroup == "other":
-                kind = _kind_of(chunk)
-                if kind == "plain" and start not in self._twins:
-                    continue
-                segment = self._other(chunk, kind, start)
-            elif found.lastgroup == "breaks":
+            if found.lastgroup == "others":
+                yield from self._others(chunk, start)
+                continue
+            if found.lastgroup == "breaks":
                 segment = _breaks(chunk)
             else:
                 starts_line = start == 0 or self._text[start - 1] == "\n"
@@ -197,22 +206,43 @@ class _Scanner:
             if segment.kind != "plain":
                 yield start, segment
 
-    def _other(self, character: str, kind: Kind | Literal["mark"], index: int) -> Segment:
-        """Return the segment of a character that is not in `_ORDINARY`."""
-        if kind == "mark":
+    def _others(self, run: str, start: int) -> Iterator[tuple[int, Segment]]:
+        """Yield the segments of characters that are not in `_ORDINARY`."""
+        for kind, group in groupby(map(_kind_of, run)):
+            end = start + len(list(group))
+            if kind in ("plain", "rtl"):
+                yield from self._letters(kind, start, end)
+            elif kind == "mark":
+                yield from self._combining(start, end)
+            else:
+                for index in range(start, end):
+                    yield index, _token(kind, self._text[index], self._twins.get(index, ""))
+            start = end
+
+    def _letters(self, kind: Kind, start: int, end: int) -> Iterator[tuple[int, Segment]]:
+        """Yield the lookalikes in a run of letters and symbols, and the letters of right-to-left scripts."""
+        twins = [index for index in range(start, end) if index in self._twins] if self._twins else []
+        for index in (*twins, end):
+            if kind == "rtl" and index > start:
+                self._rtl_end = index
+                yield start, _rtl(self._text[start:index])
+            if index < end:
+                yield index, _token("lookalike", self._text[index], self._twins[index])
+            start = index + 1
+
+    def _combining(self, start: int, end: int) -> Iterator[tuple[int, Segment]]:
+        """Yield the combining marks that hide something, look like something else or belong to a right-to-left word."""
+        for index in range(start, end):
+            character = self._text[index]
             last, before = self._marks
             self._marks = (index, before + 1 if last == index - 1 else 1)
-            kind = "invisible" if self._hides(index) else "rtl" if self._rtl_end == index else "plain"
-        if kind in ("plain", "rtl") and index in self._twins:
-            kind = "lookalike"
-        if kind == "rtl":
-            self._rtl_end = index + 1
-            return Segment("rtl", character, character, "right-to-left script")
-        if kind == "plain":
-            return Segment("plain", character, character)
-        if kind == "space":
-            return Segment("space", _MARKS["\t"] + "\t", character, "tab")
-        return _token(kind, character, self._twins.get(index, ""))
+            if self._hides(index):
+                yield index, _token("invisible", character, self._twins.get(index, ""))
+            elif index in self._twins:
+                yield index, _token("lookalike", character, self._twins[index])
+            elif self._rtl_end == index:
+                self._rtl_end = index + 1
+                yield index, _rtl(character)
 
     def _hides(self, index: int) -> bool:
         """Whether a combining mark is not on a letter, or is one of too many."""
@@ -260,7 +290,14 @@ def _repeated(run: str, layout: str = "") -> Segment:
     return Segment("repeated", shown, run, f"{len(run):,} × {_name(run[0])}")
 
 
+def _rtl(letters: str) -> Segment:
+    return Segment("rtl", letters, letters, "right-to-left script")
+
+
+@lru_cache(4096)
 def _token(kind: Kind, character: str, twin: str) -> Segment:
+    if kind == "space":
+        return Segment("space", _MARKS["\t"] + "\t", character, "tab")
     shown = f"{_OPEN}{_SHORT_NAMES.get(character) or _code(character)}{_CLOSE}"
     note = _name(character) + (f" (looks like {twin})" if twin else "")
     return Segment(kind, shown, character, note)

@@ -141,6 +141,24 @@ def test_the_model_continues_without_a_result(tmp_path: Path) -> None:
     assert [(orphan.tool_use_id, orphan.reason) for orphan in session.orphans] == [("call-1", "unknown")]
 
 
+@pytest.mark.parametrize("later", [{}, {"sandbox_permissions": "require_escalated"}])
+def test_a_later_call_may_have_the_same_id(tmp_path: Path, later: dict[str, str]) -> None:
+    """A rejection belongs to the call that asked, whether or not the later one asked as well."""
+    log = unanswered()
+    log.envelope("turn_context", approval_policy="on-request")
+    say(log, "Then I try something else.")
+    log.event("token_count", info=None)
+    log.call("call-1", "shell_command", command="touch /opt/b", **later)
+    log.envelope("turn_context", approval_policy="on-request")
+    say(log, "Done.")
+    session = log.load(tmp_path)
+    calls = [(use.message_index, use.input["command"]) for use in session.tool_calls()]
+    assert [command for _, command in calls] == ["touch /opt/a", "touch /opt/b"]
+    rejected = [(event.message_index, event.action.command) for event in session.rejections if event.action]
+    assert rejected == (calls if later else calls[:1])
+    assert [orphan.message_index for orphan in session.orphans] == [index for index, _ in calls]
+
+
 @pytest.mark.parametrize(("version", "rejections"), [("0.65.0", 1), ("", 1), ("0.77.0", 0), ("0.166.0", 0)])
 def test_a_person_continues_without_a_result(tmp_path: Path, version: str, rejections: int) -> None:
     """From 0.72 on a rejection has a result, so the process ended at the question and was started again."""

@@ -246,6 +246,32 @@ def test_an_interruption_without_a_trace_is_reported(tmp_path: Path) -> None:
     assert (event.message_index, event.interrupted_message_index) == (3, 3)
 
 
+def repeated() -> ClaudeLog:
+    """A session in which two turns, at seconds 2 and 4, each have an unfinished call with the same id."""
+    log = ClaudeLog()
+    log.user("first")
+    log.model(call("a", command="make first"), reply="one")
+    log.user("second")
+    log.model(call("a", command="make second"), reply="two")
+    return log
+
+
+@pytest.mark.parametrize(("calls", "second"), [((), 2.5), (("a",), 2.5), ((), 4.5), (("a",), 4.5)])
+def test_an_interruption_is_about_the_call_of_its_turn(tmp_path: Path, calls: tuple[str, ...], second: float) -> None:
+    """A later turn may have a call with the same id."""
+    log = repeated()
+    found = read(tmp_path, log, decided("interrupt", second, calls, by="agent", who=KILLED))
+    (event,) = [event for event in found.interruptions if event.type == "system"]
+    assert event.tool_use_ids == ["a"]
+    assert event.interrupted_message_index == (1 if second < 3 else 3)
+
+
+def test_a_changed_input_belongs_to_the_call_that_was_made_before(tmp_path: Path) -> None:
+    """A later turn may have a call with the same id."""
+    found = read(tmp_path, repeated(), decided("allow", input=msgspec.Raw(b'{"command":"make other"}')))
+    assert [event.message_index for event in found.input_changes] == [1]
+
+
 def test_an_older_interruption_is_not_mistaken_for_a_trace(tmp_path: Path) -> None:
     """Not even one in the same turn, which continued with a queued message."""
     log = ClaudeLog()

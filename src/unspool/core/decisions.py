@@ -16,6 +16,7 @@ import msgspec
 from . import model as m
 from .assemble import SUPERVISED, SessionAssembler
 from .builder import SessionBuilder
+from .open_calls import Call
 from .timestamps import shifted
 from .tree import MODEL, PROMPT, QUEUED, UNANSWERED
 
@@ -171,7 +172,7 @@ class DecidedEvents:
             self._change_input(call_id, decision, describe)
 
     def _change_input(self, call_id: str, decision: RecordedDecision, describe: Describe) -> None:
-        call = self._builder.calls.find(call_id)
+        call = self._call(call_id, decision)
         where = call.message if call is not None else self._message_of(call_id, decision)
         if where is None or not isinstance(decision.input, msgspec.Raw):
             return
@@ -209,7 +210,7 @@ class DecidedEvents:
 
     def _turn_of(self, decision: RecordedDecision) -> range:
         for call_id in decision.call_ids:
-            call = self._builder.calls.find(call_id)
+            call = self._call(call_id, decision)
             if call is not None:
                 return self._turns.around(call.message)
         # The log of a sub-agent may have ended long before: only its own calls connect it to a decision.
@@ -231,15 +232,15 @@ class DecidedEvents:
             return None  # An interruption belongs to the session in which it happened.
         if decision.turn == "unknown" and not decision.call_ids and not self._turns.is_unfinished(turn, decision.at):
             return None
-        calls = self._builder.calls.open.items()
-        stopped = [call_id for call_id, call in calls if call.message in turn or call_id in decision.call_ids]
+        calls = self._builder.calls.unanswered()
+        stopped = {call_id: None for call_id, call in calls if call.message in turn or call_id in decision.call_ids}
         event = m.Interruption(
             message_index=turn[-1] if turn else None,
             interrupted_message_index=self._turns.last_spoken(turn),
             type="user",
             during="tool" if stopped else "response",
             timestamp=decision.at,
-            tool_use_ids=stopped,
+            tool_use_ids=list(stopped),
             evidence="",
         )
         self._events.interruptions.append(event)
@@ -285,6 +286,10 @@ class DecidedEvents:
 
     # --- looking things up ---
 
+    def _call(self, call_id: str, decision: RecordedDecision) -> Call | None:
+        """Return the call that a decision is about, which was made before it."""
+        return self._builder.calls.find(call_id, shifted(decision.at, _CLOCKS_DIFFER))
+
     def _rejection_of(self, call_id: str) -> m.Rejection | None:
         return next((event for event in self._events.rejections if event.tool_use_id == call_id), None)
 
@@ -307,7 +312,7 @@ class DecidedEvents:
         for failure in self._events.errors:
             if failure.tool_use_id == call_id:
                 return failure.message_index
-        call = self._builder.calls.find(call_id)
+        call = self._call(call_id, decision)
         if call is not None:
             return call.message
         is_elsewhere = decision.subagent is not None or self._builder.kind == "subagent"

@@ -89,11 +89,22 @@ class OpenCalls:
                 yield call_id, earlier
             yield call_id, call
 
-    def find(self, call_id: str) -> Call | None:
-        """Return a call by its id, with or without a result."""
-        return self.open.get(call_id) or self._closed.get(call_id)
+    def find(self, call_id: str, by: datetime | None = None) -> Call | None:
+        """Return a call by its id, with or without a result.
+
+        If several messages have a call with this id, the latest of them, or the latest that was made `by` a moment.
+        """
+        known = self.open.get(call_id) or self._closed.get(call_id)
+        if by is not None and known is not None and _is_later(known, by):
+            earlier = self._repeated.get(call_id, ())
+            return next((call for call in reversed(earlier) if not _is_later(call, by)), known)
+        return known
 
     def forget_closed(self) -> None:
         """Free the memory of calls that have a result."""
         self._closed = Recent()
         self._early = Recent()
+
+
+def _is_later(call: Call, moment: datetime) -> bool:
+    return call.timestamp is not None and call.timestamp > moment

@@ -190,7 +190,7 @@ class CodexParser:
         self.turn.spoke = True
         self.subagents.called(call_id, call.name)
         if not inherited:
-            self._unanswered.called(call)
+            self._unanswered.called(call, self.turn.last_model)
 
     def _output(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
         call_id = payload.call_id or ""

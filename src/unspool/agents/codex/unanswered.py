@@ -16,6 +16,7 @@ _ALWAYS_ANSWERS_FROM = (0, 72)
 
 class _Request(NamedTuple):
     call_id: str
+    message: int
     reply: int
     """The number of the response that contains the call."""
 
@@ -38,11 +39,11 @@ class UnansweredRequests:
         self._continued: list[_Request] = []
         """Requests after which the model or a person continued."""
 
-    def called(self, call: m.ToolCall) -> None:
-        """Remember a call that asks for approval."""
+    def called(self, call: m.ToolCall, message: int) -> None:
+        """Remember a call of a message that asks for approval."""
         raw = bytes(call.raw_input)
         if self._calls.can_ask and b"escalated" in raw and is_escalated(raw):
-            self._waiting.append(_Request(call.id, self._turn.reply_number))
+            self._waiting.append(_Request(call.id, message, self._turn.reply_number))
 
     def prompted(self) -> None:
         """Note a prompt, which ends the turn of the waiting requests."""
@@ -59,8 +60,11 @@ class UnansweredRequests:
         """Report the requests without a result after which the session continued."""
         self._may_end_turn = False
         self.prompted()
+        if not self._continued:
+            return
+        unanswered = {(call_id, call.message): call for call_id, call in self._builder.calls.unanswered()}
         for request in self._continued:
-            call = self._builder.calls.open.get(request.call_id)
+            call = unanswered.get((request.call_id, request.message))
             if call is not None and self._turn.reply_number > request.reply:
                 self._calls.reject_unanswered(request.call_id, call)
                 orphan = m.Orphan(

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from unspool.agents import AGENTS
 from unspool.core.session import Session
 from unspool.library import Library
@@ -209,6 +211,28 @@ def test_reviews_are_linked_by_their_parent_or_their_time(tmp_path: Path) -> Non
         (1, at_once.thread, "time"),
         (2, named.thread, "parent id"),
     ]
+
+
+@pytest.mark.parametrize(("time", "is_during"), [("10:00:01", True), ("12:00:00", False)])
+def test_a_review_that_appears_later_changes_the_fingerprint(tmp_path: Path, time: str, is_during: bool) -> None:
+    """Also that of a thread which is not the last one before the review, if the review started during it."""
+    parent, other = thread(PARENT), thread(CHILD, timestamp="2026-03-01T09:30:00Z")
+    parent.event("entered_review_mode")
+    parent.lines[-1] = json.dumps(json.loads(parent.lines[-1]) | {"timestamp": "2026-03-01T10:00:00Z"}).encode()
+    parent.write(tmp_path)
+    other.write(tmp_path)
+
+    def read() -> tuple[str, list[str | None]]:
+        source = AGENTS["codex"].open(tmp_path / ".codex")
+        (ref,) = (ref for ref in source.refs() if ref.id == PARENT)
+        return source.fingerprint(ref), [link.session for link in Library(tmp_path).load(ref).subagents]
+
+    before = read()
+    late = review("late", f"2026-03-01T{time}Z")
+    late.write(tmp_path)
+    after = read()
+    assert after[1] == ([late.thread] if is_during else [])
+    assert (after[0] != before[0]) == is_during
 
 
 def test_linking_reviews_takes_no_work_for_pairs_of_them(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
@@ -106,12 +106,12 @@ class CodexSource:
         return False
 
     def fingerprint(self, ref: SessionRef) -> str:
-        """Digest the name of a thread, its clears, the threads it started, and what it shares with others."""
+        """Digest the name of a thread, its clears, the threads it may have started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)
         reviews = [folder.reviews[number][0] for number in self._reviews_of.get(ref.id, ())]
         facts = (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
-        return digest((*facts, *map(size_of, self._originals(ref))))
+        return digest((*facts, *map(size_of, self._originals(ref)), *self._unnamed_reviews_during(ref)))
 
     @cached_property
     def _reviews_of(self) -> dict[str, list[int]]:
@@ -221,6 +221,26 @@ class CodexSource:
         first = bisect_left(starts, shifted(at, -_AT_ONCE), key=itemgetter(0))
         last = bisect_right(starts, shifted(at, _AT_ONCE), key=itemgetter(0))
         return [number for start, number in starts[first:last] if abs(start - at) < _AT_ONCE]
+
+    def _unnamed_reviews_during(self, ref: SessionRef) -> tuple[int, ...]:
+        """Return a checksum of the reviews that started while a thread was written to and name no thread.
+
+        Each of them may be linked to the thread by time. Returns nothing if there are none.
+        """
+        starts, begin = self._unnamed_reviews, self._folder.head(ref.path).started_at
+        first = 0 if begin is None else bisect_left(starts, shifted(begin, -_AT_ONCE), key=itemgetter(0))
+        if first == len(starts):
+            return ()
+        end = last_time(ref.more[-1] if ref.more else ref.path)
+        last = len(starts) if end is None else bisect_right(starts, shifted(end, _AT_ONCE), key=itemgetter(0))
+        sums = self._unnamed_review_sums
+        return (sums[last] - sums[first],) if last > first else ()
+
+    @cached_property
+    def _unnamed_review_sums(self) -> list[int]:
+        """The sum of the hashes of the first 0, 1, 2, … reviews that name no thread."""
+        ids = (self._folder.reviews[number][0] for _, number in self._unnamed_reviews)
+        return list(accumulate((int(digest(id), 16) for id in ids), initial=0))
 
     @cached_property
     def _unnamed_reviews(self) -> list[tuple[datetime, int]]:

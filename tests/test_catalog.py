@@ -13,9 +13,14 @@ import unspool
 from unspool.agents import AGENTS
 from unspool.core.convert import to_builtins
 from unspool.core.errors import AmbiguousError, NotFoundError
+from unspool.ingest.session import remove_session
+from unspool.store.locate import open_store
+from unspool.store.rows import SessionRow
+from unspool.store.sessions import Sessions
 from unspool.testing import ClaudeLog
 
 from .cli.run import Run, run_captured
+from .file_faults import ERRORS, failing
 
 SESSION = "37c23395"
 
@@ -194,3 +199,44 @@ def test_the_quick_list_reads_no_unchanged_session(home: Path, run: Run, monkeyp
         file.write(path.read_bytes().splitlines(keepends=True)[-1])
     assert run("ls", "-n", "2").code == 0
     assert peeked == [path.stem]
+
+
+@pytest.mark.parametrize("below", ["sessions", "sessions/2026"])
+@pytest.mark.parametrize("name", ERRORS)
+def test_sessions_of_an_unreadable_folder_are_listed_from_the_store(
+    home: Path, run: Run, name: str, below: str
+) -> None:
+    """They are neither missing nor marked as deleted, and the folder is reported."""
+    assert run("sync").code == 0
+    before = run("ls", "--json").records
+    folder = home / ".codex" / below
+    with failing(home, lambda kind, where: kind == "scandir" and where == folder, ERRORS[name]).active():
+        listed = run("ls", "--json")
+    assert sorted(names_in(listed.records)) == sorted(names_in(before))
+    assert not [record for record in listed.records if "gone_at" in record]
+    assert listed.code == 1
+    assert str(folder) in listed.err
+
+
+@pytest.mark.parametrize("options", [(), ("--stored",), ("--json",), ("-n", "1")])
+def test_a_session_that_is_forgotten_meanwhile(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """The list shows what was stored when it began."""
+    assert run("sync").code == 0
+    before = run("ls", *options).out
+    select = Sessions.select
+
+    def select_and_forget(sessions: Sessions, *arguments: Any, **named: Any) -> list[SessionRow]:
+        found = select(sessions, *arguments, **named)
+        with monkeypatch.context() as unchanged:
+            unchanged.setattr(Sessions, "select", select)
+            store = open_store(None)
+            for row in found:
+                remove_session(store, row.agent, row.id, row.name)
+            store.close()
+        return found
+
+    monkeypatch.setattr(Sessions, "select", select_and_forget)
+    done = run("ls", *options)
+    assert (done.code, done.out) == (0, before)

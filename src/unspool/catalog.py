@@ -1,4 +1,4 @@
-"""Lists, finds and reads sessions on disk together with those that only a store still has."""
+"""Lists, finds and reads sessions on disk, together with those that only a store has or that cannot be read now."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .core.resolve import LATEST, looks_like_path, no_sessions, resolve_name
 from .core.session import Session
 from .core.stream import StreamLine, iter_stream
 from .core.views import Branches, OrphanMode, View
+from .io.faults import collect_faults
 from .io.listing import may_exist
 from .library import Library, last_written
 
@@ -42,6 +43,8 @@ class Catalog:
         self._below = below
         self._rows: dict[tuple[str, str], SessionRow] = {}
         """The stored sessions that were returned as references."""
+        self._unreadable: set[Path] = set()
+        """Folders and files that could not be read when the sessions on disk were listed."""
 
     @cached_property
     def store(self) -> Store | None:
@@ -56,33 +59,51 @@ class Catalog:
     # --- listing ---
 
     def refs(self) -> Iterator[SessionRef]:
-        """All sessions: those on disk, then those that only the store still has."""
+        """All sessions: those on disk, then those that only the store still has, or that cannot be read now."""
         on_disk = set()
-        for ref in self.library.refs():
+        for ref in self._on_disk():
             on_disk.add((ref.agent, ref.id))
             yield ref
-        yield from self.gone(on_disk)
+        yield from self._not_listed(on_disk)
 
-    def gone(self, on_disk: set[tuple[str, str]]) -> Iterator[SessionRef]:
-        """The sessions that only the store still has; `on_disk` has the agent and id of each session on disk."""
+    def _on_disk(self) -> Iterator[SessionRef]:
+        """The sessions on disk. Also finds out which folders and files cannot be read."""
+        refs = self.library.refs()
+        while True:
+            # Errors of the caller, between two sessions, are not collected here.
+            with collect_faults() as faults:
+                ref = next(refs, None)
+            faults.pass_on()
+            self._unreadable.update(faults.errors)
+            if ref is None:
+                return
+            yield ref
+
+    def _not_listed(self, on_disk: set[tuple[str, str]]) -> Iterator[SessionRef]:
+        """The stored sessions that cannot be read on disk; `on_disk` has the agent and id of each that can."""
         from .store.filters import SessionFilter
 
         store = self.store
         if store is not None:
             rows = store.sessions.select(SessionFilter(is_empty=False))
-            yield from self._gone_among(store, (row for row in rows if (row.agent, row.name) not in on_disk))
+            yield from self._stored_among(store, (row for row in rows if (row.agent, row.name) not in on_disk))
 
-    def _gone_among(self, store: Store, rows: Iterator[SessionRow]) -> Iterator[SessionRef]:
+    def _stored_among(self, store: Store, rows: Iterator[SessionRow]) -> Iterator[SessionRef]:
         maybe_here = store.sessions.not_marked_gone()
         for row in rows:
-            ref = self._ref(store, row)
+            ref = self._ref(store, row, maybe_here)
             # The file may still exist: that of a sub-agent in its parent's log, or one in a folder not listed here.
-            if row.id in maybe_here and any(map(may_exist, (ref.path, *ref.more))):
+            if not ref.gone and not self._is_unreadable(ref):
                 continue
             if self._below is None or any(folder in ref.path.parents for folder in self._below):
                 yield ref
 
-    def _ref(self, store: Store, row: SessionRow) -> SessionRef:
+    def _is_unreadable(self, ref: SessionRef) -> bool:
+        """Whether a file of a session, or a folder above it, could not be read."""
+        paths = (ref.path, *ref.more) if self._unreadable else ()
+        return any(not self._unreadable.isdisjoint((path, *path.parents)) for path in paths)
+
+    def _ref(self, store: Store, row: SessionRow, maybe_here: set[int]) -> SessionRef:
         self._rows[row.agent, row.name] = row
         paths = [Path(file.path) for file in store.files.of_session(row.id)] or [Path(row.name)]
         return SessionRef(
@@ -93,7 +114,8 @@ class Catalog:
             path=paths[0],
             more=tuple(paths[1:]),
             parent=row.parent,
-            gone=True,
+            gone=row.id not in maybe_here or not any(map(may_exist, paths)),
+            stored=True,
         )
 
     # --- names ---
@@ -113,16 +135,17 @@ class Catalog:
 
         similar = self.store.sessions.select(SessionFilter(name_like=name))
         others = (row for row in similar if (row.agent, row.name) != (found.agent, found.id))
-        candidates = [found, *self._gone_among(self.store, others)]
+        candidates = [found, *self._stored_among(self.store, others)]
         return resolve_name(name, candidates, lambda ref: ref.id, lambda: len(candidates))[0]
 
     def _find_stored(self, name: str, error: NotFoundError) -> SessionRef:
         if self.store is None:
             raise error
         try:
-            return self._ref(self.store, self.store.sessions.find(name))
+            row = self.store.sessions.find(name)
         except NotFoundError:
             raise error from None
+        return self._ref(self.store, row, self.store.sessions.not_marked_gone((row.id,)))
 
     def _latest(self) -> SessionRef:
         """The main session that was written to last, whether or not its files still exist."""
@@ -132,7 +155,7 @@ class Catalog:
         return max(mains, key=self._last_written)
 
     def _last_written(self, ref: SessionRef) -> float:
-        if not ref.gone:
+        if not ref.stored:
             return last_written(ref) / 1e9
         ended = self._rows[ref.agent, ref.id].ended_at
         return ended.timestamp() if ended is not None else 0.0
@@ -140,7 +163,7 @@ class Catalog:
     # --- reading ---
 
     def gone_at(self, ref: SessionRef) -> datetime | None:
-        """When the files of a session were found to be gone: by the last sync, or now. None if they still exist."""
+        """When the files of a session were found to be gone: by the last sync, or now. None if they may exist."""
         if not ref.gone:
             return None
         _, row = self._stored(ref)
@@ -148,11 +171,11 @@ class Catalog:
 
     def inline_subagents(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that are recorded in the log of a session. In a store, each is a session of its own."""
-        return [] if ref.gone else self.library.inline_subagents(ref)
+        return [] if ref.stored else self.library.inline_subagents(ref)
 
     def peek(self, ref: SessionRef) -> Peek:
         """Return the details that a list shows about a session."""
-        if not ref.gone:
+        if not ref.stored:
             return self.library.peek(ref)
         store, row = self._stored(ref)
         info = store.messages.load_head(row.id).info
@@ -166,11 +189,15 @@ class Catalog:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
         """Read a session and the sub-agents that are recorded in the same log."""
-        if not ref.gone:
+        if not ref.stored:
             yield from self.library.load_all(ref, tip, branches, orphans)
             return
         if tip != "agent":
-            raise UsageError(f"{ref.id} exists only in the archive; run `unspool restore` first to choose another tip")
+            raise UsageError(
+                f"{ref.id} exists only in the archive; run `unspool restore` first to choose another tip"
+                if ref.gone
+                else f"the files of {ref.id} cannot be read now, so no other tip can be chosen"
+            )
         store, row = self._stored(ref)
         session = store.messages.load_session(row.id)
         if branches == "all" and orphans == "mark":
@@ -183,7 +210,7 @@ class Catalog:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
         """Read a session in small pieces; from disk in constant memory, however long it is."""
-        if not ref.gone:
+        if not ref.stored:
             yield from self.library.stream(ref, tip, branches, orphans)
             return
         for session in self.load_all(ref, tip, branches, orphans):

@@ -22,6 +22,7 @@ from .core.session import Session
 from .core.sinks import DropMessages, KeepMessages, MessageSink
 from .core.stream import StreamLine, stream_lines
 from .core.views import Branches, OrphanMode, View
+from .io.faults import report_fault
 from .io.listing import identity_of, open_file, unlisted_in, walk_files, why_no_file
 
 _HEADS = (1 << 14, 1 << 20)
@@ -172,6 +173,8 @@ class Library:
                         yield ref
             except Exception as error:
                 # The other folders can still be read.
+                if isinstance(error, OSError):
+                    report_fault(error, root)
                 _warn(root, error)
 
     def inline_subagents(self, ref: SessionRef) -> list[SessionRef]:

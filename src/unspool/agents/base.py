@@ -96,6 +96,8 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     gone: bool = False
     """Its files were deleted; only a store still has it."""
+    stored: bool = False
+    """It is read from a store: its files were deleted, cannot be read now, or are not in the listed folders."""
 
 
 class Peek(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,16 +39,18 @@ def quick_list(
         if args.stored:
             raise NotFoundError("there is no store yet; `unspool sync` creates one")
         return None
-    if args.stored:
-        return list(islice(_stored(store, args, keep, None, limit), limit))
-    # Imported late: only needed if there is a store.
-    from ...ingest.freshness import changes_since_sync
+    # In one snapshot, because sessions may be stored and forgotten meanwhile.
+    with store.snapshot():
+        if args.stored:
+            return list(islice(_stored(store, args, keep, None, limit), limit))
+        # Imported late: only needed if there is a store.
+        from ...ingest.freshness import changes_since_sync
 
-    changes = changes_since_sync(store, catalog.library)
-    if changes is None:
-        return None
-    changed = list(_changed(catalog, changes, args, keep, failures))
-    return [*changed, *islice(_stored(store, args, keep, changes, limit), limit)]
+        changes = changes_since_sync(store, catalog.library)
+        if changes is None:
+            return None
+        changed = list(_changed(catalog, changes, args, keep, failures))
+        return [*changed, *islice(_stored(store, args, keep, changes, limit), limit)]
 
 
 def _changed(

@@ -125,10 +125,11 @@ def _summarize(args: argparse.Namespace) -> int:
 def _on_disk(args: argparse.Namespace) -> Iterator[Chosen]:
     """Yield the sessions with files to check. `unspool verify` checks sessions that are only in the store."""
     for item in choose(args):
-        if not item.ref.gone:
+        if not item.ref.stored:
             yield item
         elif args.sessions:
-            print_note(f"{item.ref.id} no longer has files; `unspool verify` checks the stored copy")
+            why = "no longer has files" if item.ref.gone else "has files that cannot be read"
+            print_note(f"{item.ref.id} {why}; `unspool verify` checks the stored copy")
 
 
 def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileReport]:

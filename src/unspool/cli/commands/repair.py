@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     for catalog, ref in choose_one(args):
         if ref.gone:
             raise UnspoolError(f"{ref.id} exists only in the archive; run `unspool restore` first")
+        if ref.stored:
+            raise UnspoolError(f"{ref.id}: {ref.path} cannot be read")
         done = repair_session(catalog.library, ref, target, is_folder=is_folder)
         if args.json:
             name = session_name(done.agent, done.session)

@@ -31,6 +31,7 @@ from unspool.search.query import (
     sought,
     to_fts5,
     to_tsquery,
+    without_exclusions,
 )
 from unspool.search.tokenizer import words_in
 
@@ -390,3 +391,25 @@ def test_the_largest_queries_fit_into_sqlite(text: str) -> None:
     node = parse(text).match
     assert node is not None
     assert found_by_fts5(["nothing of it"], f"({{text}} : ({to_fts5(node)})) AND absent") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "included"),
+    [
+        ("a -b", "a"),
+        ("a (b OR -c)", "a"),
+        ("a OR b", "a OR b"),
+        ("a -(b -c)", "a"),
+        ('a -"b c" d*', "a d*"),
+        ("-(-a OR -b)", "a b"),
+    ],
+)
+def test_a_query_without_its_exclusions_matches_at_least_as_much(query: str, included: str) -> None:
+    found, expected = parse(query).match, parse(included).match
+    assert found is not None
+    assert expected is not None
+    kept = without_exclusions(found)
+    assert kept is not None
+    for words in map(list, ("a", "b", "ab", "abc", "ac", "abcd", "d", "ad", "")):
+        assert matches(kept, words) == matches(expected, words)
+        assert matches(kept, words) or not matches(found, words)

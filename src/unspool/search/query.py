@@ -546,6 +546,20 @@ def _occurs(node: Words, words: Sequence[str]) -> bool:
     return False
 
 
+def without_exclusions(node: Node, *, negated: bool = False) -> Node | None:
+    """Return a tree without excluded words, which matches at least what this one matches; None if it has no others."""
+    if isinstance(node, Words):
+        return None if negated else node
+    if isinstance(node, Not):
+        return without_exclusions(node.part, negated=not negated)
+    parts = [without_exclusions(part, negated=negated) for part in node.parts]
+    kept = tuple(part for part in parts if part is not None)
+    # By De Morgan, the opposite of all parts is any of their opposites.
+    if isinstance(node, All) != negated:
+        return All(kept) if kept else None
+    return AnyOf(kept) if len(kept) == len(parts) else None
+
+
 # --- translations ---
 
 

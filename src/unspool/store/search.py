@@ -6,6 +6,7 @@ statistics of the database nor on row ids, so all databases return the same resu
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Generator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ import msgspec
 
 from ..core import model as m
 from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBranch
-from ..search.query import Filters, Name, Node, Query, Values, matches
+from ..search.query import Filters, Name, Node, Query, Values, matches, without_exclusions
 from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
 from .damage import is_placeholder
@@ -37,6 +38,8 @@ _FEWEST = 600
 """The number of matches that are always read, to count those of each session."""
 _MOST_CHECKED = 100
 """The number of matches of a session after which no more are checked for secrets."""
+_MOST_COUNTED = 30
+"""The number of hits of a session after which no more are counted in a search without secrets."""
 _CHECKED_CHARACTERS = 1 << 20
 """The number of characters of a text that are checked to find out which of several texts matched."""
 
@@ -99,6 +102,15 @@ class _Ranked(NamedTuple):
     rank: int
     matches: list[Match]
 
+    def sort_key(self) -> tuple[object, ...]:
+        """The key that sorts the best session first."""
+        return -self.rank, self.matches[0].sort_key()
+
+    def time_key(self) -> tuple[object, ...]:
+        """The key that sorts the session with the latest match first."""
+        first = self.matches[0]
+        return first.at is None, -(first.at or 0), first.name, -first.message, first.field, first.session
+
 
 class _Ranking:
     """Ranks sessions while matches are read, and knows when it has read enough."""
@@ -137,7 +149,7 @@ class _Ranking:
     def sessions(self) -> list[_Ranked]:
         """The sessions, the best first."""
         found = [_Ranked(session, _rank_of(matches), matches) for session, matches in self._by_session.items()]
-        return sorted(found, key=lambda entry: (-entry.rank, entry.matches[0].sort_key()))
+        return sorted(found, key=_Ranked.sort_key)
 
 
 def _rank_of(matches: list[Match]) -> int:
@@ -166,12 +178,15 @@ class Search:
     ) -> SearchPage:
         """Return up to `limit` sessions after the first `offset`, each with its first hits.
 
-        With `among`, only sessions that match this filter. With a redactor, hits are shown without secrets, and hits
-        that match nothing but a secret are left out.
+        With `among`, only sessions that match this filter. With a redactor, the words are searched in texts without
+        their secrets, so that these can neither be seen nor guessed.
         """
         # One transaction for all reads is cheaper for a server than one for each message.
         with self._database.snapshot():
-            ranked = (self._best if order == "relevance" else self._latest)(query, offset + limit + 1, among)
+            if redactor is None:
+                ranked = self._ranked(query, offset + limit + 1, order, among)
+            else:
+                ranked = self._redacted(query, offset + limit + 1, order, among, redactor, hits)
             shown = ranked[offset : offset + limit]
             ids = tuple(entry.session for entry in shown)
             rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
@@ -179,10 +194,58 @@ class Search:
             found = []
             for entry in shown:
                 if entry.session in rows:
-                    first, more = self._first_hits(entry, hits, query.match, redactor)
+                    first = self._hits(entry.session, entry.matches[:hits], query.match, redactor)
+                    more = len(entry.matches[hits:])
                     points = float(f"{score(entry.rank, seconds):.4g}")
                     found.append(Found(session=rows[entry.session], score=points, hits=first, more=more))
         return SearchPage(found, len(ranked) > offset + limit)
+
+    def _ranked(self, query: Query, wanted: int, order: SearchOrder, among: SessionFilter | None) -> list[_Ranked]:
+        """At least the first `wanted` sessions, in order."""
+        return (self._best if order == "relevance" else self._latest)(query, wanted, among)
+
+    def _redacted(
+        self, query: Query, wanted: int, order: SearchOrder, among: SessionFilter | None, redactor: Redactor, hits: int
+    ) -> list[_Ranked]:
+        """The first `wanted` sessions that match without their secrets, each with only the matches that do.
+
+        The index contains the secrets, so it only provides candidates, and no word is excluded in it. Without some of
+        its matches, a session never comes earlier in the order.
+        """
+        exclusive = query.match
+        inclusive = None if exclusive is None else without_exclusions(exclusive)
+        candidates = msgspec.structs.replace(query, match=inclusive)
+        key = _Ranked.sort_key if order == "relevance" else _Ranked.time_key
+        most = max(hits + 1, _MOST_COUNTED)
+        many = wanted
+        while True:
+            found: list[_Ranked] = []
+            ranked = self._ranked(candidates, many, order, among)
+            for entry in ranked[:many]:
+                if len(found) >= wanted and key(found[wanted - 1]) <= key(entry):
+                    return found[:wanted]
+                matches = self._without_secrets(entry, exclusive, redactor, most)
+                if matches:
+                    insort(found, _Ranked(entry.session, _rank_of(matches), matches), key=key)
+            if len(ranked) < many:
+                return found[:wanted]
+            many *= 2
+
+    def _without_secrets(self, entry: _Ranked, node: Node | None, redactor: Redactor, most: int) -> list[Match]:
+        """The first matches of a session in texts without their secrets; up to `most`."""
+        found: list[Match] = []
+        for start in range(0, min(len(entry.matches), _MOST_CHECKED), most):
+            matches = entry.matches[start : min(start + most, _MOST_CHECKED)]
+            messages = self._messages.read_each(entry.session, (match.message for match in matches))
+            redacted = {index: redactor.message(message) for index, message in messages.items()}
+            found += [
+                match
+                for match in matches
+                if match.message in redacted and _still_matches(match, redacted[match.message], node)
+            ]
+            if len(found) >= most:
+                break
+        return found[:most]
 
     def _best(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
         """The sessions with the best matches first."""
@@ -239,21 +302,6 @@ class Search:
         sql = f"SELECT id FROM session WHERE {condition} ORDER BY ended DESC NULLS LAST, name, id"
         return [id for (id,) in self._database.rows(sql, *values)]
 
-    def _first_hits(
-        self, entry: _Ranked, limit: int, node: Node | None, redactor: Redactor | None
-    ) -> tuple[list[Hit], int]:
-        """The first hits in a session, and the number of its other matches."""
-        found: list[Hit] = []
-        checked, end = 0, limit
-        while checked < len(entry.matches) and len(found) < limit:
-            found += self._hits(entry.session, entry.matches[checked:end], node, redactor)
-            checked = min(end, len(entry.matches))
-            if redactor is None or checked >= _MOST_CHECKED:
-                break
-            # Some of them match nothing but a secret, but later ones may match without it.
-            end *= 2
-        return found[:limit], len(found[limit:]) + len(entry.matches) - checked
-
     def _hits(self, session: int, matches: list[Match], node: Node | None, redactor: Redactor | None) -> list[Hit]:
         """The hits in a session, except for messages that are damaged in the store."""
         messages = self._messages.read_each(session, (match.message for match in matches))
@@ -262,11 +310,13 @@ class Search:
         if redactor is None:
             return [_hit(match, message, node) for match, message in intact]
         redacted = ((match, redactor.message(message)) for match, message in intact if message is not None)
-        return [_hit(match, message, node) for match, message in redacted if _still_matches(match, message, node)]
+        return [_hit(match, message, node) for match, message in redacted]
 
 
 def _still_matches(match: Match, message: m.Message, node: Node | None) -> bool:
     """Whether a text still matches without its secrets: otherwise, secrets could be guessed with queries."""
+    if is_placeholder(message):
+        return False
     field = FIELDS[match.field]
     texts = (text.text for text in texts_of(message, no_tool_name) if text.field == field)
     return node is None or any(matches(node, words_in(text)) for text in texts)

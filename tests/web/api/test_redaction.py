@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from unspool.ingest.sync import Syncer
 from unspool.search.query import parse
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.redaction_key import make_redactor
+from unspool.store.search import SearchOrder, SearchPage
 from unspool.store.store import Store
 from unspool.testing import ClaudeLog
 from unspool.web.app import create_app
@@ -21,6 +23,7 @@ from ..conftest import PORT, TOKEN
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 WORDS = "lighthouse " * 12
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -109,6 +112,53 @@ def test_secrets_cannot_be_ruled_out(client: TestClient) -> None:  # type: ignor
     for guess in (SECRET[:6], "ghp_wrong"):
         query = {"regex": f"lighthouse  (?!{guess})", "redact": "1"}
         assert len(client.get("/api/search", params=query).json()["found"]) == 1
+
+
+@pytest.fixture
+def leaky(tmp_path: Path) -> Iterator[Store]:
+    """Four sessions with the same word, two of them with a secret in other messages as well."""
+    for number in range(4):
+        log = ClaudeLog(f"session {number}")
+        log.user("Look for the lighthouse.")
+        for _ in range(5 if number < 2 else 0):
+            log.user(f"Use {SECRET}.")
+        log.user(f"The lighthouse and {SECRET}." if number == 3 else "The lighthouse.")
+        log.write(tmp_path / "home")
+    store = Store(SqliteDatabase(tmp_path / "sessions.db", machine=("tests", "tests")))
+    Syncer(store, tmp_path / "home").run()
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("order", ["relevance", "time"])
+@pytest.mark.parametrize("limit", [1, 2, 10])
+@pytest.mark.parametrize("template", ["lighthouse OR {}", "lighthouse -{}", "lighthouse (-{} OR look)", "{}"])
+def test_a_right_guess_is_answered_like_a_wrong_one(
+    leaky: Store, template: str, limit: int, order: SearchOrder
+) -> None:
+    """The sessions, their order and scores, the number of hits and whether there are more."""
+    right, wrong = (template.format(guess) for guess in (f"{SECRET[:8]}*", "ghp_wrong*"))
+    plain = [leaky.search.run(parse(query), order=order, now=NOW) for query in (right, wrong)]
+    assert plain[0] != plain[1]
+    redactor = make_redactor(personal=False)
+    for offset in range(5):
+        pages = [
+            leaky.search.run(parse(query), limit, 1, offset=offset, order=order, now=NOW, redactor=redactor)
+            for query in (right, wrong)
+        ]
+        assert _facts(pages[0]) == _facts(pages[1])
+        total = 0 if template == "{}" else 4
+        assert len(pages[0].found) == max(0, min(limit, total - offset))
+        assert pages[0].more == (offset + limit < total)
+
+
+def _facts(page: SearchPage) -> object:
+    """Everything but the marks, which show the words of the query."""
+    found = [
+        (each.session.name, each.score, each.more, [(hit.message_index, hit.snippet.text) for hit in each.hits])
+        for each in page.found
+    ]
+    return found, page.more
 
 
 def test_entries_as_html_are_not_redacted(client: TestClient) -> None:  # type: ignore[type-arg]

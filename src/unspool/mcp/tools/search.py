@@ -47,8 +47,7 @@ def search(request: ToolRequest, params: SearchParams) -> str:
             query, _AT_ONCE, _HITS, offset=offset, among=request.sessions, redactor=request.redactor
         )
         for found in page.found:
-            # A session in which only secrets match has no hits.
-            if found.hits and not response.add(_item(request, found)):
+            if not response.add(_item(request, found)):
                 return response.text("search", str(offset))
             offset += 1
         more = page.more and bool(page.found)

@@ -55,9 +55,6 @@ def search(store: Store, params: SearchParams) -> SearchAnswer:
     found, more = store.search.run(
         parse(params.q), params.limit, params.hits, offset=params.offset, order=params.sort, redactor=redactor
     )
-    if redactor is not None:
-        # A session in which only secrets match has no hits.
-        found = [each for each in found if each.hits]
     return SearchAnswer(found=found, complete=not more)
 
 

@@ -93,6 +93,25 @@ def test_a_store_that_has_seen_more_stays_as_it_is(store: Store, tmp_path: Path)
     own.close()
 
 
+@pytest.mark.parametrize("later", [OTHER, SHORT], ids=["other", "beginning"])
+def test_a_session_that_became_shorter_is_not_replaced(later: bytes, store: Store, tmp_path: Path) -> None:
+    """The other store has all versions, and a later one with fewer messages."""
+    home, own = tmp_path / "home", new_store(tmp_path / "own.db")
+    path = _rewritten(own, home, LONGER)
+    synced(store, home)
+    put(path, later)
+    synced(store, home)
+    path.unlink()
+    synced(own, home)
+    (before,) = store.sessions.select()
+    (row,) = own.sessions.select(SessionFilter(is_gone=True))
+    assert before.messages < row.messages
+    assert push_archived(own, store) == 0
+    assert store.sessions.select() == [before]
+    assert _versions(store, path) == [LONGER, later]
+    own.close()
+
+
 def test_damaged_bytes_are_not_a_new_version(store: Store, tmp_path: Path) -> None:
     """They say nothing about the file, which the other store has."""
     home, own = tmp_path / "home", new_store(tmp_path / "own.db")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
-from ..store.transfer import copy_content, copy_file, copy_summary, has_file
+from ..store.transfer import copy_content, copy_file, copy_summary, has_file, is_newest
 from .change_diff import created
 from .writer import counted, tools_in
 
@@ -26,12 +26,18 @@ def push_archived(source: Store, target: Store) -> int:
 
 
 def _is_behind(target: Store, source: Store, row: SessionRow) -> bool:
-    """Whether `target` has fewer messages of a session than `source`, or lacks bytes or versions of its files."""
+    """Whether `target` lacks a session or bytes or versions of its files, or has fewer messages from the same bytes.
+
+    A session whose files became shorter later has fewer messages than before, and is not behind.
+    """
     same = SessionFilter(machine=target.machine, agent=row.agent, name=row.name)
     known = target.sessions.select(same)
-    if not known or known[0].messages < row.messages:
+    if not known:
         return True
-    return any(not has_file(source, target, file.id) for file in source.files.of_session(row.id))
+    files = source.files.of_session(row.id)
+    if any(not has_file(source, target, file.id) for file in files):
+        return True
+    return known[0].messages < row.messages and all(is_newest(source, target, file.id) for file in files)
 
 
 def copy_session(source: Store, target: Store, row: SessionRow) -> None:

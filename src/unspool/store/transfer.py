@@ -91,6 +91,15 @@ def has_file(source: Store, target: Store, id: int) -> bool:
     return not _missing(source, target, id)
 
 
+def is_newest(source: Store, target: Store, id: int) -> bool:
+    """Whether the newest version of a file in the other store has the same bytes."""
+    row = source.files.get(id)
+    known = target.files.at(row.path)
+    if known is None or known.archived_size != row.archived_size:
+        return False
+    return _begins_with(source, row, target, known, if_damaged=True)
+
+
 def _missing(source: Store, target: Store, id: int, *, alone: bool = False) -> list[FileRow]:
     """The versions of a file that the other store lacks, the oldest first."""
     row = source.files.get(id)

@@ -173,8 +173,6 @@ class Library:
                         yield ref
             except Exception as error:
                 # The other folders can still be read.
-                if isinstance(error, OSError):
-                    report_fault(error, root)
                 _warn(root, error)
 
     def inline_subagents(self, ref: SessionRef) -> list[SessionRef]:
@@ -380,6 +378,8 @@ def _warn(root: Path, error: Exception) -> None:
     # Imported late: most programs log nothing, and start faster without it.
     from logging import getLogger
 
+    if isinstance(error, OSError):
+        report_fault(error, root)
     getLogger(__name__).warning("Sessions in %s cannot be listed: %s: %s", root, type(error).__name__, error)
 
 

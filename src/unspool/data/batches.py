@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .extra import load_package
 from .schema import Column, Key, Location, Table, arrow_schema, arrow_type
@@ -92,9 +92,10 @@ class _Arrays:
             self._used = [locations.origins[number] for number in origins.dictionary.to_pylist()]
             self._indices = origins.indices
         else:
-            places: dict[int, int] = {}
-            indices = [places.setdefault(locations.columns[0][number] or 0, len(places)) for number in numbers]
-            self._used = [locations.origins[number] for number in places]
+            every = cast("Sequence[int]", locations.columns[0])
+            found: dict[int, int] = {}
+            indices = [found.setdefault(every[number], len(found)) for number in numbers]
+            self._used = [locations.origins[number] for number in found]
             self._indices = arrow.array(indices, arrow.int32())
         """The distinct origins, and the index of each row's origin among them."""
 

@@ -66,3 +66,18 @@ def test_a_file_of_its_own_comes_first(tmp_path: Path) -> None:
     (link,) = sessions[own.session][0].subagents
     assert link.session == f"{own.session}/a1"
     assert texts(sessions[link.session][0])[-1] == "three, and more than the session repeats"
+
+
+def test_a_sidechain_continues_after_a_record_about_progress(tmp_path: Path) -> None:
+    """It is one conversation, and a response whose parts are before and after it is counted once."""
+    log = ClaudeLog(version="2.1.39")
+    log.user("count", isSidechain=True)
+    log.model({"type": "text", "text": "two calls"}, call("one"), name="asked", reply="one", isSidechain=True)
+    log.line("progress", "runs", data={"type": "bash_progress"}, toolUseID="one", isSidechain=True)
+    log.model(call("two"), reply="one", isSidechain=True)
+    log.write(tmp_path)
+    library = Library(tmp_path)
+    (ref,) = library.refs()
+    _, agent = library.load_all(ref)
+    assert [message.parent_index for message in agent.messages] == [None, 0, 1]
+    assert sum(message.usage is not None for message in agent.messages) == 1

@@ -41,6 +41,16 @@ class InlineAgents:
             self._by_record[record.uuid] = parser
         return parser
 
+    def of_progress(self, record: ClaudeRecord) -> ClaudeParser:
+        """Return the conversation that a record about progress belongs to. A sidechain continues after such a record."""
+        parent = record.parent_uuid if record.is_sidechain and isinstance(record.parent_uuid, str) else ""
+        parser = self._by_record.get(parent)
+        if parser is None:
+            return self._main
+        if record.uuid is not None:
+            self._by_record[record.uuid] = parser
+        return parser
+
     def read_progress(self, record: ClaudeRecord, source: m.Source, inherited: bool) -> None:
         """Read the message in a record about the progress of a sub-agent, unless the sub-agent has a file."""
         data = record.data

@@ -339,7 +339,7 @@ class ClaudeFileReader:
     def _read_metadata(self, record: ClaudeRecord, source: m.Source) -> None:
         kind = record.type
         if kind == "progress":
-            self._main.progress(record)
+            self._inline.of_progress(record).progress(record)
             if record.data is not None and record.data.agent_id is not None and self._ref.kind == "main":
                 self._inline.read_progress(record, source, record.uuid in self._copied)
         elif kind == "last-prompt":

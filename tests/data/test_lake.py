@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
+from pyarrow.fs import PyFileSystem
 
 import unspool
 from unspool.cli.main import main
@@ -286,6 +287,50 @@ def test_wrong_snapshots_and_versions(tmp_path: Path, store: Store, monkeypatch:
     monkeypatch.setattr("unspool.data.lake.TABLES_SCHEMA", "unspool-tables/2")
     with pytest.raises(UnspoolError, match=r"has tables of unspool-tables/1, but this version writes unspool-tables/2"):
         lake.sync(store)
+
+
+def test_a_query_can_list_the_snapshots(tmp_path: Path, store: Store) -> None:
+    """All of them, also if it reads an earlier one."""
+    lake = Lake(str(tmp_path / "lake"))
+    lake.sync(store)
+    query = "SELECT DISTINCT snapshot FROM snapshots JOIN sessions ON true ORDER BY snapshot"
+    assert run_on_lake(lake, query).read_all().to_pydict() == {"snapshot": [1, 2]}
+    query = "SELECT count(DISTINCT snapshot) AS n FROM snapshots"
+    assert run_on_lake(Lake(lake.location, as_of=1), query).read_all().to_pydict() == {"n": [2]}
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a[b", "a]b", "a^b", "a|b", "a\nb"])
+def test_directories_that_delta_cannot_use(tmp_path: Path, name: str) -> None:
+    """It would write to another directory, or end the process."""
+    with pytest.raises(UsageError, match="Delta Lake cannot use a directory with") as raised:
+        Lake(str(tmp_path / name))
+    assert "\n" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "a%b", "agent=x", "it's", "a#b?c", "ä"])
+def test_directories_with_unusual_names(tmp_path: Path, store: Store, name: str) -> None:
+    lake = Lake(str(tmp_path / name))
+    lake.sync(store)
+    assert run_on_lake(lake, "SELECT count(*) AS n FROM sessions").read_all()["n"].to_pylist() == [
+        store.sessions.count()
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UnspoolError, match=r"the lake at .*file cannot be written: ") as raised:
+        Lake(str(tmp_path / "file")).sync(store)
+    assert "\n" not in str(raised.value)
+
+
+def test_local_files_are_read_without_python(tmp_path: Path, store: Store) -> None:
+    """A thread of Arrow that calls Python while Python exits ends the process with an error."""
+    lake = Lake(str(tmp_path / "lake"))
+    lake.sync(store)
+    files = lake.dataset("messages").filesystem
+    assert not isinstance(files.base_fs, PyFileSystem)
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------

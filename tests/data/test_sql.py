@@ -156,14 +156,18 @@ def test_the_forms_of_an_answer(capfdbinary: pytest.CaptureFixture[bytes], tmp_p
         ((), "pass either a query or --question NAME"),
         (("--question", "x"), "unknown question 'x'; `unspool sql --list` lists them"),
         (("--as-of", "1", "SELECT 1"), "--as-of needs --lake"),
-        (("--lake", "nowhere", "SELECT 1"), "there is no lake at "),
+        (("--lake", "nowhere", "SELECT 1"), "--lake queries a lake; --home, --store, --samples and --no-sync do not"),
+        (("--list", "SELECT 1"), "--list lists the predefined queries; it takes no query"),
+        (("SELECT 'infinity'::DATE AS day",), "the column 'day' cannot be printed: "),
+        (("SELECT 'infinity'::DATE AS day", "--json"), "the column 'day' cannot be printed: "),
+        (("SELECT 1", "--parquet", "missing/a.parquet"), "missing/a.parquet: No such file or directory"),
     ],
 )
 def test_wrong_use_is_one_sentence(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
     code, out, err = run(capsys, "sql", *HOME, *arguments)
-    assert (code in (1, 2), out) == (True, "")
+    assert (code in (1, 2), out.partition("\n")[2]) == (True, "")
     assert err.startswith(f"unspool: {sentence}")
     assert len(err.splitlines()) == 1
 
@@ -171,3 +175,50 @@ def test_wrong_use_is_one_sentence(
 def test_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "sql", "--list")
     assert len(out.splitlines()) == len(QUESTIONS) + 1
+
+
+def test_a_lake_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "sql", "--lake", "nowhere", "SELECT 1")
+    assert (code, err.partition(" at ")[0]) == (1, "unspool: there is no lake")
+
+
+LATE = "SELECT CASE WHEN range < 9000000 THEN range ELSE error('late') END AS n FROM range(9000001)"
+
+
+def test_a_query_that_fails_after_its_first_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It is the same error as any other, and the file that the answer would replace stays."""
+    path = tmp_path / "out.parquet"
+    path.write_bytes(b"before")
+    code, _, err = run(capsys, "sql", *HOME, LATE, "--parquet", str(path))
+    assert (code, err) == (2, "unspool: the query failed: Invalid Input Error: late\n")
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_with_a_long_value_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "sql", *HOME, "SELECT CAST(repeat('x', 9000) || range AS INTEGER) FROM range(1)")
+    assert len(err) < 400
+    assert "Could not convert string 'xxx" in err
+    assert "to INT32" in err
+
+
+def test_columns_of_the_same_name(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    """Each has its own name, so that an object has all of them and any program can read the file."""
+    query = "SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a"
+    assert main(["sql", *HOME, query, "--json"]) == 0
+    assert json.loads(capfdbinary.readouterr().out) == {"a": 1, "a_2": 2, "a_1": 3, "a_3": 4}
+    assert main(["sql", *HOME, query, "--parquet", str(tmp_path / "out.parquet")]) == 0
+    assert pq.read_schema(tmp_path / "out.parquet").names == ["a", "a_2", "a_1", "a_3"]
+
+
+def test_numbers_in_json_are_numbers(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """DuckDB returns sums of integers as decimals. Values that JSON does not have are texts."""
+    values = "sum(1) AS n, 1.50::DECIMAL(9, 2) AS d, {'t': TIMESTAMP_NS '2026-01-01 00:00:00.000000001'} AS s"
+    assert main(["sql", *HOME, f"SELECT {values}", "--json"]) == 0
+    assert capfdbinary.readouterr().out == b'{"n":1,"d":1.50,"s":{"t":"2026-01-01 00:00:00.000000001"}}\n'
+
+
+def test_the_list_of_questions_as_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["sql", "--list", "--json"]) == 0
+    rows = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert [row["name"] for row in rows] == [question.name for question in QUESTIONS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,8 @@ _SETTINGS = {"delta.logRetentionDuration": "interval 36500 days"}
 """By default, versions of a table can no longer be opened after 30 days."""
 _DAMAGED = " damaged"
 """Ends the fingerprint of a session that was damaged in the store, so that the next sync writes it again."""
+_IMPOSSIBLE = re.compile(r"[\x00-\x1f\x7f\[\]^|\\]|%[0-9A-Fa-f]{2}")
+"""What the path of a local Delta table cannot contain: Delta Lake fails, or uses another directory."""
 SessionName = tuple[str, str]
 """The agent and the id of a session."""
 
@@ -61,7 +64,10 @@ class Lake:
         """`location` is a path or a URL, `as_of` the number of an earlier snapshot."""
         self._delta = load_package("deltalake")
         self._pa = load_package("pyarrow")
-        self.location = location if "://" in location else str(Path(location).expanduser().absolute())
+        self._is_local = "://" not in location
+        self.location = str(Path(location).expanduser().absolute()) if self._is_local else location
+        if self._is_local and (wrong := _IMPOSSIBLE.search(Path(self.location).as_posix())):
+            raise UsageError(f"Delta Lake cannot use a directory with {wrong[0]!r} in its path: {self.location!r}")
         self._as_of = as_of
         self._redactor: Redactor | None = None
         self._open: dict[str, Any] = {}
@@ -76,7 +82,7 @@ class Lake:
         return self._read_snapshot(self._table(SNAPSHOTS))
 
     def _read_snapshot(self, snapshots: Any) -> Snapshot:
-        rows = snapshots.to_pyarrow_table().to_pylist()
+        rows = self._read(SNAPSHOTS, snapshots).to_pylist()
         wrong = {row["schema"] for row in rows} - {TABLES_SCHEMA}
         if wrong:
             raise UnspoolError(
@@ -90,6 +96,10 @@ class Lake:
             raise UsageError(f"the lake at {self.location} has no snapshot {number}; it has 1 to {last}")
         return Snapshot(number, found)
 
+    def snapshots(self) -> pa.Table:
+        """Return the version of each table in each snapshot, for all snapshots."""
+        return self._read(SNAPSHOTS, self._table(SNAPSHOTS))
+
     def dataset(self, name: str) -> Any:
         """Return a table as of the snapshot, for any engine that reads Arrow datasets."""
         return self.datasets(name)[name]
@@ -97,7 +107,7 @@ class Lake:
     def datasets(self, *names: str) -> dict[str, Any]:
         """Return tables of the same snapshot, even if the lake is being written; all tables if none is named."""
         versions = self.snapshot().versions
-        return {name: self._table(name, versions[name]).to_pyarrow_dataset() for name in names or TABLES}
+        return {name: self._dataset(name, self._table(name, versions[name])) for name in names or TABLES}
 
     def files(self, name: str) -> list[str]:
         """Return the Parquet files of a table as of the snapshot, for engines that do not read Delta tables."""
@@ -108,13 +118,32 @@ class Lake:
         return f"{self.location.rstrip('/')}/{name}"
 
     def _exists(self, name: str) -> bool:
-        return bool(self._delta.DeltaTable.is_deltatable(self._uri(name)))
+        try:
+            return bool(self._delta.DeltaTable.is_deltatable(self._uri(name)))
+        except (OSError, self._delta.exceptions.DeltaError) as error:
+            raise UnspoolError(f"the lake at {self.location} cannot be opened: {_reason(error)}") from error
 
     def _table(self, name: str, version: int | None = None) -> Any:
         try:
             return self._delta.DeltaTable(self._uri(name), version=version)
-        except self._delta.exceptions.DeltaError as error:
-            raise UnspoolError(f"the table {self._uri(name)} cannot be opened: {error}") from error
+        except (OSError, self._delta.exceptions.DeltaError) as error:
+            raise UnspoolError(f"the table {self._uri(name)} cannot be opened: {_reason(error)}") from error
+
+    def _dataset(self, name: str, table: Any) -> Any:
+        files = None
+        if self._is_local:
+            # Arrow then opens local files itself. Otherwise, its threads call Python to open them, which ends the
+            # process with an error if Python is already exiting.
+            fs = load_package("pyarrow.fs")
+            files = fs.SubTreeFileSystem(self._uri(name), fs.LocalFileSystem())
+        return table.to_pyarrow_dataset(filesystem=files)
+
+    def _read(self, name: str, table: Any) -> pa.Table:
+        try:
+            found: pa.Table = self._dataset(name, table).to_table()
+        except (OSError, self._pa.ArrowException) as error:
+            raise UnspoolError(f"the table {self._uri(name)} cannot be read: {_reason(error)}") from error
+        return found
 
     # --- writing ---
 
@@ -130,8 +159,8 @@ class Lake:
             return self._sync(store)
         except self._delta.exceptions.CommitFailedError as error:
             raise BusyError(f"another process has written to the lake at {self.location}; sync again") from error
-        except self._delta.exceptions.DeltaError as error:
-            raise UnspoolError(f"the lake at {self.location} cannot be written: {error}") from error
+        except (OSError, self._delta.exceptions.DeltaError) as error:
+            raise UnspoolError(f"the lake at {self.location} cannot be written: {_reason(error)}") from error
 
     def _sync(self, store: Store) -> LakeReport:
         before = self._prepare()
@@ -186,7 +215,7 @@ class Lake:
                 self._delta.DeltaTable.create(
                     self._uri(name), schema=schema, partition_by=partitions, configuration=_SETTINGS
                 )
-            elif self._table(name).to_pyarrow_dataset().count_rows():
+            elif self._dataset(name, self._table(name)).count_rows():
                 self._table(name).delete(commit_properties=self._commit())
         self._open = {name: self._table(name) for name, _ in self._schemas()}
         self._publish(0)
@@ -198,7 +227,7 @@ class Lake:
             yield name, arrow_schema(name, plain=True).remove_metadata()
 
     def _known(self) -> dict[SessionName, str]:
-        rows = self._open[FINGERPRINTS].to_pyarrow_table().to_pylist()
+        rows = self._read(FINGERPRINTS, self._open[FINGERPRINTS]).to_pylist()
         return {(row["agent"], row["session"]): row["fingerprint"] for row in rows}
 
     def _wanted(self, store: Store) -> dict[SessionName, SessionRow]:
@@ -267,6 +296,11 @@ class Lake:
         }
         self._append(SNAPSHOTS, self._pa.table(rows))
         return number + 1
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of an error in one line. Those of Delta Lake have several."""
+    return " ".join(str(error).split())
 
 
 def _quoted(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .tables import Tables
 
 _BATCH = "unspool_batch"
+_LONGEST_ERROR = 300
 _WORD = re.compile(r"\w+")
 _PLOT = re.compile(r"^-- plot: (\w+) (\w+) (\w+)$", re.MULTILINE)
 
@@ -63,6 +65,7 @@ def run_on_lake(lake: Lake, sql: str) -> pa.RecordBatchReader:
     connection = _connect()
     for name, dataset in lake.datasets(*_named(connection, sql)).items():
         connection.register(name, dataset)
+    connection.register("snapshots", lake.snapshots())
     return _answer(connection, sql)
 
 
@@ -95,10 +98,35 @@ def _answer(connection: DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
         found = connection.sql(sql)
         if found is None:
             raise UsageError("this statement returns no rows; use SELECT")
-        reader: pa.RecordBatchReader = _reader(found)
+        rows: pa.RecordBatchReader = _reader(found)
     except load_package("duckdb").Error as error:
         raise UsageError(_sentence(error)) from error
+    arrow = load_package("pyarrow")
+    schema = arrow.schema(
+        [field.with_name(name) for field, name in zip(rows.schema, _unique(rows.schema.names), strict=True)]
+    )
+    reader: pa.RecordBatchReader = arrow.RecordBatchReader.from_batches(schema, _batches(rows, schema))
     return reader
+
+
+def _batches(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a result. A query may also fail after its first rows."""
+    arrow = load_package("pyarrow")
+    try:
+        for batch in rows:
+            yield arrow.RecordBatch.from_arrays(batch.columns, schema=schema)
+    except (OSError, arrow.ArrowException) as error:
+        raise UsageError(_sentence(error)) from error
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Return different names for columns that have the same one, as DuckDB does when it creates a table."""
+    given = list(names)
+    found: list[str] = []
+    for name in given:
+        free = (f"{name}_{number}" for number in count(1))
+        found.append(name if name not in found else next(each for each in free if each not in (*given, *found)))
+    return found
 
 
 def _reader(found: Any) -> Any:
@@ -107,8 +135,11 @@ def _reader(found: Any) -> Any:
 
 
 def _sentence(error: Exception) -> str:
-    """Return DuckDB's error message in one line, without the excerpt of the query."""
-    return "the query failed: " + " ".join(str(error).partition("\nLINE")[0].split())
+    """Return DuckDB's error message in one line, without the excerpt of the query, and without most of a long value."""
+    text = " ".join(str(error).partition("\nLINE")[0].split())
+    if len(text) > _LONGEST_ERROR:
+        text = f"{text[: _LONGEST_ERROR // 2]} … {text[-_LONGEST_ERROR // 2 :]}"
+    return f"the query failed: {text}"
 
 
 # --- predefined queries -----------------------------------------------------------------------------------------------

@@ -73,11 +73,11 @@ def replacing_private(path: Path) -> Iterator[BinaryIO]:
     Only its owner can read a new file; an existing one keeps its permissions. Anything but a regular file, such as a
     pipe, is written to directly.
     """
-    path = path.resolve() if path.is_symlink() else path
     if path.exists() and not path.is_file():
         with open_private(path) as file:
             yield file
         return
+    path = path.resolve() if path.is_symlink() else path
     new = path.with_name(f".{path.name[:100]}-{os.urandom(4).hex()}")
     try:
         with open_private(new, "xb") as file:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...core.errors import UsageError
 from ...render.sanitize import one_line
 from .._shared.options import add_source, is_terminal
-from .._shared.output import console, print_json
+from .._shared.output import console
+from .._shared.output_file import writing
 from .._shared.redaction import add_redaction, redactor_of
 from .._shared.store import open_synced_store
 
@@ -48,12 +52,16 @@ def run(args: argparse.Namespace) -> int:
     from ...data.sql import find_question, questions, run_on_lake, run_on_tables
 
     if args.list:
-        _print_plain(("name", "question"), ((each.name, each.text) for each in questions()))
+        if args.query is not None or args.question is not None or args.parquet is not None:
+            raise UsageError("--list lists the predefined queries; it takes no query and writes no file")
+        _print_rows(args, ("name", "question"), ((each.name, each.text) for each in questions()))
         return 0
     if (args.query is None) == (args.question is None):
         raise UsageError("pass either a query or --question NAME; `unspool sql --list` lists the predefined queries")
     if args.as_of is not None and args.lake is None:
         raise UsageError("--as-of needs --lake: only a lake has snapshots")
+    if args.lake is not None and (args.samples or args.home or args.store is not None or args.no_sync):
+        raise UsageError("--lake queries a lake; --home, --store, --samples and --no-sync do not apply to it")
     redactor = redactor_of(args)
     if redactor is not None and args.lake is not None:
         raise UsageError("a lake is redacted when it is written: `unspool lake sync DIR --redact`")
@@ -76,15 +84,32 @@ def _print(args: argparse.Namespace, result: pa.RecordBatchReader) -> None:
     if args.parquet is not None:
         from pyarrow import parquet
 
-        with parquet.ParquetWriter(args.parquet, result.schema, compression="zstd") as file:
+        with (
+            writing(Path(args.parquet).expanduser()) as file,
+            parquet.ParquetWriter(file, result.schema, compression="zstd") as writer,
+        ):
             for batch in result:
-                file.write_batch(batch)
+                writer.write_batch(batch)
         return
-    names = result.schema.names
-    rows = (row for batch in result for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    rows = (row for batch in result for row in zip(*map(_values, result.schema, batch.columns), strict=True))
+    _print_rows(args, result.schema.names, rows)
+
+
+def _values(field: pa.Field, column: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError) as error:
+        # Python has no time before the year 1, after the year 9999, or at infinity.
+        raise UsageError(f"the column {field.name!r} cannot be printed: {error}; cast it to VARCHAR") from error
+    return values
+
+
+def _print_rows(args: argparse.Namespace, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
     if args.json:
+        # DuckDB returns sums of integers as decimals.
+        encode = msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode
         for row in rows:
-            print_json(dict(zip(names, row, strict=True)))
+            sys.stdout.buffer.write(encode(dict(zip(names, row, strict=True))) + b"\n")
     elif args.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)

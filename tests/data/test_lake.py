@@ -165,6 +165,28 @@ def test_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
     store.close()
 
 
+def test_two_writers_that_create_a_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one fails and says why, and nothing of the first one is lost."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    write_session(home, "first", 3)
+    synced(store, home)
+    lake = Lake(str(tmp_path / "lake"))
+    create = Lake._create
+
+    def create_second(self: Lake) -> None:
+        monkeypatch.setattr(Lake, "_create", create)
+        Lake(lake.location).sync(store)
+        create(self)
+
+    monkeypatch.setattr(Lake, "_create", create_second)
+    with pytest.raises(BusyError, match="another process has created the lake at"):
+        lake.sync(store)
+    assert contents(lake) == expected_of(store)
+    assert lake.sync(store)[:4] == (0, 0, 0, 1)
+    assert contents(lake) == expected_of(store)
+    store.close()
+
+
 def test_a_writer_whose_tables_were_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not publish a snapshot of rows that another writer has removed."""
     home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
@@ -318,6 +340,15 @@ def test_directories_with_unusual_names(tmp_path: Path, store: Store, name: str)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_a_lake_is_not_a_home(tmp_path: Path, store: Store) -> None:
+    """And not the current directory by mistake."""
+    Lake(str(tmp_path / "lake")).sync(store)
+    with pytest.raises(UsageError, match="lake is a lake; query it with `unspool sql --lake`"):
+        tables(tmp_path / "lake")
+    with pytest.raises(UsageError, match="name the directory of the lake"):
+        Lake("")
+
+
 def test_a_directory_that_cannot_be_written(tmp_path: Path, store: Store) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnspoolError, match=r"the lake at .*file cannot be written: ") as raised:
@@ -349,6 +380,23 @@ def test_parquet_has_the_same_rows(tmp_path: Path, home: Path) -> None:
         assert found.count("*").fetchall()[0][0] == expected.to_arrow(name).num_rows
     part = ds.dataset(folder / "messages", partitioning="hive").to_table(filter=ds.field("agent") == "codex")
     assert part.num_rows == sum(row == "codex" for row in expected.to_arrow("messages")["agent"].to_pylist())
+
+
+@pytest.mark.parametrize("has_session", [False, True])
+def test_parquet_without_days_can_be_read(tmp_path: Path, has_session: bool) -> None:
+    """An empty table, and one in which no session has a time."""
+    home, folder = tmp_path / "home", tmp_path / "tables"
+    home.mkdir()
+    if has_session:
+        log = ClaudeLog("without time")
+        log.user("hello", timestamp=None)
+        log.write(home)
+    assert main(["export", "--home", str(home), "--format", "parquet", "-o", str(folder)]) == 0
+    for name in TABLES:
+        found = ds.dataset(folder / name, partitioning="hive").to_table()
+        assert set(found.column_names) == set(TABLES[name].names)
+        if name in ("sessions", "messages"):
+            assert found["day"].to_pylist() == [None] * has_session
 
 
 class _Waiting(ParquetFolder):
@@ -406,9 +454,17 @@ def test_parquet_needs_a_new_directory(tmp_path: Path, home: Path, capsys: pytes
     command = ["export", "--home", str(home), "--format", "parquet"]
     assert main(command) == 2
     assert "name it with -o DIR/" in capsys.readouterr().err
+    assert main(["export", "--home", str(tmp_path / "missing"), *command[3:], "-o", str(tmp_path / "new")]) == 1
+    assert "no such file or directory" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    assert main([*command, "-o", ""]) == 2
+    assert "name it with -o DIR/" in capsys.readouterr().err
     (tmp_path / "messages").mkdir()
     assert main([*command, "-o", str(tmp_path)]) == 2
     assert "already has the table 'messages'" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main([*command, "-o", str(tmp_path / "file")]) == 1
+    assert capsys.readouterr().err == f"unspool: {tmp_path / 'file'}: Not a directory\n"
 
 
 # --- without secrets -------------------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ _DAMAGED = " damaged"
 """Ends the fingerprint of a session that was damaged in the store, so that the next sync writes it again."""
 _IMPOSSIBLE = re.compile(r"[\x00-\x1f\x7f\[\]^|\\]|%[0-9A-Fa-f]{2}")
 """What the path of a local Delta table cannot contain: Delta Lake fails, or uses another directory."""
+_EXISTS = "table already exists"
+"""Part of the error if another process creates a table at the same time."""
 SessionName = tuple[str, str]
 """The agent and the id of a session."""
 
@@ -64,6 +66,8 @@ class Lake:
         """`location` is a path or a URL, `as_of` the number of an earlier snapshot."""
         self._delta = load_package("deltalake")
         self._pa = load_package("pyarrow")
+        if not location:
+            raise UsageError("name the directory of the lake")
         self._is_local = "://" not in location
         self.location = str(Path(location).expanduser().absolute()) if self._is_local else location
         if self._is_local and (wrong := _IMPOSSIBLE.search(Path(self.location).as_posix())):
@@ -160,6 +164,8 @@ class Lake:
         except self._delta.exceptions.CommitFailedError as error:
             raise BusyError(f"another process has written to the lake at {self.location}; sync again") from error
         except (OSError, self._delta.exceptions.DeltaError) as error:
+            if _EXISTS in str(error):
+                raise BusyError(f"another process has created the lake at {self.location}; sync again") from error
             raise UnspoolError(f"the lake at {self.location} cannot be written: {_reason(error)}") from error
 
     def _sync(self, store: Store) -> LakeReport:

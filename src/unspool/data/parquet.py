@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = ("agent", "day")
 ROW_GROUP = 1 << 16
+_NO_DAY = "day=__HIVE_DEFAULT_PARTITION__"
 _PENDING_BYTES = 24 << 20
 """When this many bytes are pending, the largest table is written. Small files would be slow to read."""
 
@@ -41,6 +43,7 @@ class ParquetFolder:
 
     def write(self, tables: Tables) -> None:
         """Write all tables."""
+        is_new = not self._folder.exists()
         try:
             self._staging.mkdir(parents=True)
             for name, batch in tables.batches():
@@ -53,9 +56,13 @@ class ParquetFolder:
             for name in TABLES:
                 self._finish(name)
         except OSError as error:
-            raise UnspoolError(f"{error.filename or self._folder}: {error.strerror or error}") from error
+            raise UnspoolError(f"{self._folder}: {error.strerror or error}") from error
         finally:
             shutil.rmtree(self._staging, ignore_errors=True)
+            if is_new:
+                with suppress(OSError):
+                    # Only an empty folder can be removed: one in which there is no table.
+                    self._folder.rmdir()
 
     def _write(self, name: str) -> None:
         arrow, dataset = load_package("pyarrow"), load_package("pyarrow.dataset")
@@ -80,13 +87,16 @@ class ParquetFolder:
         )
 
     def _finish(self, name: str) -> None:
-        """Move a table to its final folder. An empty table gets a file without rows, which defines its columns."""
-        arrow, parquet = load_package("pyarrow"), load_package("pyarrow.parquet")
+        """Move a table to its final folder."""
         made = self._staging / name
-        if not made.exists():
-            made.mkdir()
-            columns = [field for field in arrow_schema(name, plain=True) if field.name not in PARTITIONS]
-            partition = made / "agent=none" / "day=__HIVE_DEFAULT_PARTITION__"
-            partition.mkdir(parents=True)
-            parquet.write_table(arrow.Table.from_batches([], arrow.schema(columns)), partition / "part-00000-0.parquet")
+        if not any(folder.name != _NO_DAY for folder in made.glob("agent=*/day=*")):
+            self._write_no_rows(made, name)
         made.rename(self._folder / name)
+
+    def _write_no_rows(self, made: Path, name: str) -> None:
+        """Write a file without rows. It defines the columns of an empty table, and that days are not always null."""
+        arrow, parquet = load_package("pyarrow"), load_package("pyarrow.parquet")
+        columns = [field for field in arrow_schema(name, plain=True) if field.name not in PARTITIONS]
+        partition = made / "agent=none" / "day=1970-01-01"
+        partition.mkdir(parents=True)
+        parquet.write_table(arrow.Table.from_batches([], arrow.schema(columns)), partition / "part-00000-0.parquet")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from ..agents import AGENTS, SessionRef
 from ..core import model as m
-from ..core.errors import BusyError, NotFoundError, UnspoolError
+from ..core.errors import BusyError, NotFoundError, UnspoolError, UsageError
 from ..core.session import Session
 from ..io.sources import COMPRESSED
 from ..library import Library, SessionReading, expanded
@@ -21,6 +21,8 @@ LONG_LOG = 24 << 20
 _COMPRESSION = 8
 """The assumed ratio of the size of a log to its compressed size."""
 _STORE_SCHEMES = ("postgresql://", "postgres://")
+_LAKE = Path("fingerprints") / "_delta_log"
+"""A folder that every lake has."""
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -137,6 +139,10 @@ def find_sources(sources: Iterable[str | Path | Store | Session]) -> list[TableS
             found.append(Stored(source))
         elif is_store(source):
             found.append(Stored(open_store(str(source), read_only=True)))
+        elif (expanded(source) / _LAKE).is_dir():
+            raise UsageError(
+                f"{source} is a lake; query it with `unspool sql --lake`, or read its tables as Delta tables"
+            )
         else:
             on_disk.append(expanded(source))
     if on_disk or not found:

@@ -134,7 +134,7 @@ def _write_tables(args: argparse.Namespace, chosen: Iterator[Chosen], keep: Filt
                 kept = (session for session in found if keep.takes_session(session))
                 yield from kept if args.redactor is None else map(args.redactor.session, kept)
 
-    if args.output is None:
+    if not args.output:
         raise UsageError("--format parquet writes a directory of tables; name it with -o DIR/")
     return_freed_memory()
     ParquetFolder(Path(args.output)).write(Tables([InMemory(sessions())]))

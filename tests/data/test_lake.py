@@ -338,6 +338,7 @@ def test_directories_with_unusual_names(tmp_path: Path, store: Store, name: str)
         store.sessions.count()
     ]
     assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert all(Path(path).is_file() for path in lake.files("messages"))
 
 
 def test_a_lake_is_not_a_home(tmp_path: Path, store: Store) -> None:

@@ -334,7 +334,7 @@ def test_a_lake_without_a_package_for_it(spark: SparkSession, tmp_path: Path) ->
     home = tmp_path / "home"
     first = write_session(home, "first", 2)
     store = open_store(str(tmp_path / "sessions.db"))
-    lake = Lake(str(tmp_path / "lake"))
+    lake = Lake(str(tmp_path / "a lake {100%} of=*"))
     for _ in range(2):
         Syncer(store, home).run()
         lake.sync(store)

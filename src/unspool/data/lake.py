@@ -115,7 +115,11 @@ class Lake:
 
     def files(self, name: str) -> list[str]:
         """Return the Parquet files of a table as of the snapshot, for engines that do not read Delta tables."""
-        found: list[str] = self._table(name, self.snapshot().versions[name]).file_uris()
+        table = self._table(name, self.snapshot().versions[name])
+        if self._is_local:
+            # Delta Lake would return the path of the directory with escapes, such as %20 for a space.
+            return [f"{self._uri(name)}/{path}" for path in self._dataset(name, table).files]
+        found: list[str] = table.file_uris()
         return found
 
     def _uri(self, name: str) -> str:

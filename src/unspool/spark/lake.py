@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ..data.lake import Lake
@@ -9,6 +10,8 @@ from ..data.schema import arrow_schema, find_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_WILDCARD = re.compile(r"[*?{}\[\]\\]")
 
 
 def read_lake(spark: SparkSession, location: str, table: str, as_of: int | None) -> DataFrame:
@@ -21,8 +24,8 @@ def read_lake(spark: SparkSession, location: str, table: str, as_of: int | None)
     schema = from_arrow_schema(columns)
     if not files:
         return spark.createDataFrame([], schema)
-    # Spark needs Hadoop's scheme for S3.
-    names = [name.replace("s3://", "s3a://", 1) if name.startswith("s3://") else name for name in files]
+    # Spark needs Hadoop's scheme for S3, and expands wildcards.
+    names = [_WILDCARD.sub(r"\\\g<0>", name.replace("s3://", "s3a://", 1)) for name in files]
     base = f"{lake.location.rstrip('/')}/{table}".replace("s3://", "s3a://", 1)
     found = spark.read.schema(schema).option("basePath", base).parquet(*names)
     return found.select(columns.names)

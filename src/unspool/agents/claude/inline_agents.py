@@ -42,7 +42,7 @@ class InlineAgents:
         return parser
 
     def of_progress(self, record: ClaudeRecord) -> ClaudeParser:
-        """Return the conversation that a record about progress belongs to. A sidechain continues after such a record."""
+        """Return the conversation of a record about progress. A sidechain continues after such a record."""
         parent = record.parent_uuid if record.is_sidechain and isinstance(record.parent_uuid, str) else ""
         parser = self._by_record.get(parent)
         if parser is None:

@@ -53,6 +53,16 @@ def test_batches_that_end_in_the_middle_of_a_session(monkeypatch: pytest.MonkeyP
     assert collect(tables(unspool.samples()).batches()) == expected
 
 
+@pytest.mark.parametrize("few", [0, 1 << 30])
+def test_small_and_large_batches_have_the_same_columns(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The locations of a few rows are looked up in Python, those of many rows in Arrow."""
+    home = unspool.samples()
+    expected = {name: tables(home).to_arrow(name) for name in TABLES}
+    monkeypatch.setattr("unspool.data.batches._FEW_ROWS", few)
+    for name, table in expected.items():
+        assert tables(home).to_arrow(name).equals(table), name
+
+
 def test_a_store_gives_the_same_tables(tmp_path: Path) -> None:
     """As the files that it was made of."""
     from unspool.ingest.sync import Syncer
@@ -130,6 +140,19 @@ def test_values_that_arrow_cannot_hold(tmp_path: Path) -> None:
     assert [row["type"] for row in rows["blocks"]] == ["text", "tool_call", "unknown"]
     assert rows["messages"][0]["timestamp"] is rows["messages"][0]["day"] is None
     check(unspool.load(next(unspool.sessions(home))), rows)
+
+
+@pytest.mark.parametrize("few", [0, 1 << 30])
+def test_locations_that_arrow_cannot_hold(few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the number that is too large is replaced."""
+    monkeypatch.setattr("unspool.data.batches._FEW_ROWS", few)
+    session = unspool.load(next(unspool.sessions(claude_home(tmp_path, {"type": "text", "text": "x"}))))
+    message = session.messages[0]
+    message.source = msgspec.structs.replace(message.source, offset=2**70)
+    rows = collect(tables(session).batches())
+    block = rows["blocks"][0]
+    assert (block["source_line"], block["source_offset"]) == (1, 2**63 - 1)
+    assert {row["detail"].partition(":")[0] for row in rows["problems"]} >= {"blocks.source_offset"}
 
 
 def test_values_of_other_readers(tmp_path: Path) -> None:

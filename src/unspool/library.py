@@ -23,7 +23,7 @@ from .core.sinks import DropMessages, KeepMessages, MessageSink
 from .core.stream import StreamLine, stream_lines
 from .core.views import Branches, OrphanMode, View
 from .io.faults import report_fault
-from .io.listing import identity_of, open_file, unlisted_in, walk_files, why_no_file
+from .io.listing import identity_of, may_be_folder, open_file, unlisted_in, walk_files, why_no_file
 
 _HEADS = (1 << 14, 1 << 20)
 """Bytes that are read to recognise a file; the larger number if the first record is too long for the smaller one."""
@@ -57,8 +57,15 @@ class Library:
         self._files: dict[Path, SessionRef] = {}
         if not locations:
             self._add_default(os.environ if environ is None else environ)
-        for location in locations:
-            self._add_location(expanded(location))
+        for location in map(expanded, locations):
+            try:
+                self._add_location(location)
+            except OSError as error:
+                if len(locations) == 1:
+                    raise
+                # The other locations can still be read.
+                if not report_fault(error, location):
+                    _warn(location, error)
 
     @classmethod
     def empty(cls, evidence: Evidence | None = None) -> Library:
@@ -312,7 +319,7 @@ def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
     for name, root in library.homes():
         agent = AGENTS[name]
         found = (item for subpath in agent.info.paths for item in unlisted_in(root / subpath))
-        yield from ((name, path, why) for path, why in found if path.is_dir() or agent.is_log(path))
+        yield from ((name, path, why) for path, why in found if may_be_folder(path) or agent.is_log(path))
 
 
 def last_written(ref: SessionRef) -> int:

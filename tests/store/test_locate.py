@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.core.errors import BusyError, NotWritableError
+from unspool.core.errors import BusyError, NotWritableError, UnspoolError
 from unspool.ingest.sync import Syncer
 from unspool.store import open_store
 from unspool.store.backends import sqlite
@@ -182,3 +183,19 @@ def test_a_run_does_not_wait_for_another_forever(open_again: Open, tmp_path: Pat
     with first.exclusive(), pytest.raises(BusyError):
         Syncer(second, home).run(patience=0.0)
     assert Syncer(second, home).run(patience=0.0).new == 6
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("tables", [["places"], ["machine", "session"]], ids=["other tables", "the same names"])
+def test_the_database_of_another_program_is_not_changed(tables: list[str], read_only: bool, tmp_path: Path) -> None:
+    """A wrong path must not add tables to it, whether it is opened for reading or writing."""
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        for table in tables:
+            connection.execute(f"CREATE TABLE {table} (a, b)")
+        connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(UnspoolError, match=r"other\.sqlite is the database of another program; choose another store"):
+        open_store(str(path), read_only=read_only)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith("other")] == ["other.sqlite"]

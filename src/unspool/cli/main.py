@@ -206,6 +206,9 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
 
                 prepare(args)
             code: int = module.run(args)
+        if code == 0 and "is_incomplete" in args:
+            # A part of what the command reads could not be read, which has been reported.
+            code = 1
         sys.stdout.flush()
     except (UsageError, AmbiguousError) as error:
         return _fail(args, str(error), 2)

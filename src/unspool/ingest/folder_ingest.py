@@ -11,7 +11,7 @@ from ..agents import SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..core.errors import DamagedError
-from ..io.faults import Faults, collect_faults
+from ..io.faults import Faults, collect_faults, describe_fault
 from ..io.files import name_of
 from ..store import Store
 from ..store.rows import FileRow, StoredSession
@@ -147,7 +147,7 @@ class FolderIngest:
             self._unreadable.note_changing(ref.path)
         except (HeldError, DamagedError, OSError) as error:
             queue.cancel(error)
-            self._report.failures[ref.id] = str(error)
+            self._report.failures[ref.id] = describe_fault(error) if isinstance(error, OSError) else str(error)
             self._hold(ref, stored, pipeline)
         except Exception as error:
             if queue.has_written or not concerns_session(error):

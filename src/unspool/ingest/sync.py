@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..agents import AGENTS, SessionRef, SessionSource
-from ..io.faults import reason_of
+from ..io.faults import collect_faults, describe_fault, reason_of
 from ..io.files import is_inside, name_of
 from ..library import Library
 from ..store import Store
@@ -147,7 +147,7 @@ class Syncer:
                 home = self._compare_folder(agent, root, inside, unreadable, report, readers, open_too)
             except OSError as error:
                 # A folder that cannot be listed now may be readable again later; its sessions are not gone.
-                report.failures[name_of(root)] = str(error)
+                report.failures[name_of(root)] = describe_fault(error)
             except Exception as error:
                 if not concerns_session(error):
                     raise
@@ -186,19 +186,14 @@ class Syncer:
 
     def _agent_folders(self, report: Report) -> list[tuple[str, Path]]:
         """Return the agents' folders in all locations. A location that cannot be examined does not affect others."""
-        try:
-            return list(Library(*self._locations).homes())
-        except OSError as error:
-            if not self._locations:
-                report.failures[str(error.filename)] = reason_of(error)
-                return []
-        found: dict[tuple[str, Path], None] = {}
-        for location in self._locations:
+        with collect_faults() as faults:
             try:
-                found |= dict.fromkeys(Library(location).homes())
+                found = Library(*self._locations).homes()
             except OSError as error:
-                report.failures[str(location)] = reason_of(error)
-        return list(found)
+                faults.note(error, Path(self._locations[0] if self._locations else error.filename))
+                found = []
+        report.failures |= {name_of(path): reason_of(error) for path, error in faults.errors.items()}
+        return found
 
     def _is_unsettled(self, agent: str, open_too: bool) -> bool:
         """Whether sessions have to be read again although no file has changed."""

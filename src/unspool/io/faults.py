@@ -42,12 +42,17 @@ class Faults:
             report_fault(error, path)
 
 
-def report_fault(error: OSError, path: Path | str | None = None) -> None:
-    """Report an error to the innermost `collect_faults`, if any. `path` is needed if the error has no file name."""
+def report_fault(error: OSError, path: Path | str | None = None) -> bool:
+    """Report an error to the innermost `collect_faults`; returns whether there is one.
+
+    `path` is needed if the error has no file name.
+    """
     faults = _faults.get()
     where = path if path is not None else error.filename
-    if faults is not None and where is not None:
-        faults.note(error, Path(where))
+    if faults is None or where is None:
+        return False
+    faults.note(error, Path(where))
+    return True
 
 
 @contextmanager
@@ -64,6 +69,11 @@ def collect_faults() -> Iterator[Faults]:
 def reason_of(error: OSError) -> str:
     """Describe an error, without the path."""
     return error.strerror or str(error) or type(error).__name__
+
+
+def describe_fault(error: OSError) -> str:
+    """Describe an error, with the path if it is known."""
+    return f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error)
 
 
 _faults: ContextVar[Faults | None] = ContextVar("faults", default=None)

@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
-from .faults import NotRegularError, report_fault
+from .faults import GONE, NotRegularError, reason_of, report_fault
 
 _NOT_REGULAR = "not a regular file"
 NotListed = Callable[[Path, str], None]
@@ -167,6 +167,15 @@ def may_exist(path: str | Path) -> bool:
     return True
 
 
+def may_be_folder(path: Path) -> bool:
+    """Whether there is a folder at a path. If that cannot be found out, there may be one."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        report_fault(error, path)
+        return True
+
+
 def identity_of(path: str) -> tuple[int, int] | None:
     """Return the device and inode of the file or folder at a path, which identify it; None if there is none."""
     try:
@@ -180,9 +189,16 @@ def identity_of(path: str) -> tuple[int, int] | None:
 def unlisted_in(start: Path) -> list[tuple[Path, str]]:
     """Return what `walk_files` leaves out at or below a path, with the reason."""
     found: list[tuple[Path, str]] = []
-    if start.is_dir():
+    try:
+        mode = start.stat().st_mode
+    except GONE:
+        return []
+    except OSError as error:
+        report_fault(error, start)
+        return [(start, reason_of(error))]
+    if stat.S_ISDIR(mode):
         deque(walk_files(start, lambda path, why: found.append((path, why))), maxlen=0)
-    elif start.exists() and not start.is_file():
+    elif not stat.S_ISREG(mode):
         found.append((start, _NOT_REGULAR))
     return found
 

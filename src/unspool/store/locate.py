@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import NotFoundError, NotWritableError, UnspoolError
+from ..io.faults import describe_fault
+from ..io.listing import may_exist
 from .private_files import make_private_folder, replace_private, restrict_database, sync_folder
 
 if TYPE_CHECKING:
+    from .backends.sqlite import SqliteDatabase
     from .store import Store
 
 STORE_VARIABLE = "UNSPOOL_STORE"
@@ -132,17 +135,27 @@ def open_store(
         from .backends.postgres import PostgresDatabase
 
         return Store(PostgresDatabase(location, machine=machine_identity(folder)))
+    path = Path(location).expanduser() if location else folder / STORE_NAME
+    if read_only and not may_exist(path):
+        raise NotFoundError(f"there is no store at {path} yet; `unspool sync` creates one")
+    try:
+        return Store(_open_file(path, folder, read_only, restrict=not location))
+    except OSError as error:
+        raise UnspoolError(
+            f"the store {path} cannot be opened: {describe_fault(error)}; choose another one with --store, or another "
+            "data directory with UNSPOOL_DATA"
+        ) from error
+
+
+def _open_file(path: Path, folder: Path, read_only: bool, *, restrict: bool) -> SqliteDatabase:
     from .backends.sqlite import SqliteDatabase
 
-    path = Path(location).expanduser() if location else folder / STORE_NAME
-    if read_only and not path.exists():
-        raise NotFoundError(f"there is no store at {path} yet; `unspool sync` creates one")
     if not read_only:
         _make_folder(path.parent)
-    if not location:
+    if restrict:
         restrict_database(path)
     machine = machine_identity(folder, path, read_only=read_only)
-    return Store(SqliteDatabase(path, machine=machine, read_only=read_only))
+    return SqliteDatabase(path, machine=machine, read_only=read_only)
 
 
 def _make_folder(folder: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from ...core.events import count_events, find_kind
 from ...core.model import Kind
 from ...core.session import Session
 from ...core.timestamps import parse_time
+from ...io.listing import may_exist
 from ...library import Library, expanded
 from ...store.locate import STORE_NAME, STORE_VARIABLE, data_folder, open_store
 from .output import print_error
@@ -119,7 +119,7 @@ def catalog_of(args: argparse.Namespace) -> Catalog:
     """Return the catalog of the homes and the store in the options. The store is closed when the command ends."""
     library = Library(*args.home, evidence=_recorded)
     below = [root for _, root in library.homes()] if args.home and args.store is None else None
-    catalog = Catalog(library, lambda: _existing_store(args.store), below=below)
+    catalog = Catalog(library, lambda: _existing_store(args), below=below)
     args.on_exit.callback(_close, catalog)
     return catalog
 
@@ -144,21 +144,21 @@ def _close(catalog: Catalog) -> None:
     store.close()
 
 
-def _existing_store(location: str | None) -> Store | None:
-    """Open the store, if any. If the default store is unreadable, sessions on disk can still be listed."""
-    is_default = location is None and not os.environ.get(STORE_VARIABLE)
-    if is_default and not (data_folder() / STORE_NAME).exists():
+def _existing_store(args: argparse.Namespace) -> Store | None:
+    """Open the store, if any. If it is unreadable, sessions on disk can still be read, but the command has failed."""
+    is_default = args.store is None and not os.environ.get(STORE_VARIABLE)
+    if is_default and not may_exist(data_folder() / STORE_NAME):
         return None
-    with suppress(NotFoundError):
-        try:
-            return open_store(location, read_only=True)
-        except NotFoundError:
+    try:
+        return open_store(args.store, read_only=True)
+    except NotFoundError:
+        return None
+    except UnspoolError as error:
+        if getattr(args, "stored", False):
             raise
-        except UnspoolError as error:
-            if not is_default:
-                raise
-            print_error(f"cannot read the store, so sessions whose files are gone are not listed: {error}")
-    return None
+        print_error(f"cannot read the store, so what only the store has is missing: {error}")
+        args.is_incomplete = True
+        return None
 
 
 def _named(catalog: Catalog, name: str) -> Iterable[Chosen]:

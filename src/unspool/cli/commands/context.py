@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_each(args: argparse.Namespace) -> int:
     failures, keep = Failures(args.debug), Filter(args)
-    for catalog, ref in with_progress(keep.apply(choose(args)), "sessions"):
+    for catalog, ref in with_progress(failures.listing(keep.apply(choose(args))), "sessions"):
         with failures.skipping(ref):
             for session in filter(keep.takes_session, catalog.load_all(ref)):
                 for reply in each_reply(session):

@@ -16,6 +16,7 @@ from ...core.plural import counted
 from ...core.session import Session
 from ...io.faults import collect_faults
 from ...io.files import name_of
+from ...io.listing import may_be_folder
 from ...library import Library, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
@@ -74,9 +75,10 @@ def run(args: argparse.Namespace) -> int:
     failures = Failures(args.debug)
     with collect_faults() as faults:
         _report_all(args, failures, total)
+        left_out = 0 if args.json or args.sessions else len(list(without_conversation(Library(*args.home))))
     failures.add_faults(faults)
     if not args.json:
-        _print_summary(args, total, failures.count)
+        _print_summary(total, failures.count, left_out)
     return failures.exit_code
 
 
@@ -93,7 +95,7 @@ def _report_all(args: argparse.Namespace, failures: Failures, total: Counter[str
             _print(report)
 
 
-def _print_summary(args: argparse.Namespace, total: Counter[str], unreadable: int) -> None:
+def _print_summary(total: Counter[str], unreadable: int, left_out: int) -> None:
     problems = ", ".join(f"{count} {key[8:]}" for key, count in sorted(total.items()) if key.startswith("problem "))
     summary = [
         counted(total["files"], "file"), counted(total["lines"], "line"), f"{total['damaged']:,} damaged",
@@ -101,14 +103,14 @@ def _print_summary(args: argparse.Namespace, total: Counter[str], unreadable: in
     ]  # fmt: skip
     if unreadable:
         summary.append(f"{unreadable:,} not readable")
-    if not args.sessions and (left_out := len(list(without_conversation(Library(*args.home))))):
+    if left_out:
         summary.append(f"{counted(left_out, 'file')} without a conversation (`unspool ls --all`)")
     print(", ".join(summary) + (f"; {problems}" if problems else ""))
 
 
 def _summarize(args: argparse.Namespace) -> int:
     summary, failures = FormatSummary(), Failures(args.debug)
-    for catalog, ref in with_progress(Filter(args).apply(_on_disk(args)), "sessions", collects=True):
+    for catalog, ref in with_progress(failures.listing(Filter(args).apply(_on_disk(args))), "sessions", collects=True):
         with failures.skipping(ref):
             for session in catalog.load_all(ref):
                 summary.add(session)
@@ -146,7 +148,7 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileRepor
 
 def _unlisted(agent: str, path: Path, why: str) -> FileReport:
     """Return the report on a path that is not listed as a session."""
-    missing = "the contents of this folder are missing; check its permissions" if path.is_dir() else "left out"
+    missing = "the contents of this folder are missing; check its permissions" if may_be_folder(path) else "left out"
     problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
     return FileReport(
         path=name_of(path),

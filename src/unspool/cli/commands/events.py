@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     keep = Filter(args)
     kinds = frozenset(args.type or EVENT_NAMES)
     failures = Failures(args.debug)
-    sessions = with_progress(keep.apply(choose(args)), "sessions", collects=not args.json or limit is not None)
+    listed = failures.listing(keep.apply(choose(args)))
+    sessions = with_progress(listed, "sessions", collects=not args.json or limit is not None)
     found = _events(sessions, keep, kinds, failures)
     if limit is not None:
         found = iter(nlargest(limit, found, key=when))

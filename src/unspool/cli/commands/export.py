@@ -95,8 +95,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     keep = Filter(args)
-    chosen = with_progress(keep.apply(choose(args)), "sessions", collects=bool(args.output or args.to))
     failures = Failures(args.debug)
+    listed = failures.listing(keep.apply(choose(args)))
+    chosen = with_progress(listed, "sessions", collects=bool(args.output or args.to))
     if args.format == _PARQUET:
         _write_tables(args, chosen, keep, failures)
         return failures.exit_code

@@ -67,7 +67,7 @@ def _pairs(args: argparse.Namespace, failures: Failures) -> Iterator[PreferenceP
     def takes(rejection: m.Rejection) -> bool:
         return args.by in (_ALL, rejection.by)
 
-    for item in with_progress(keep.apply(choose(args)), "sessions", collects=args.output is not None):
+    for item in with_progress(failures.listing(keep.apply(choose(args))), "sessions", collects=args.output is not None):
         with failures.skipping(item.ref):
             for session in item.catalog.load_all(item.ref):
                 if session.rejections and keep.takes_session(session):

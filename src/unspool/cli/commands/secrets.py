@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     redactor = make_redactor(personal=False)
     failures = Failures(args.debug)
     found: list[FoundSecret] = []
-    for item in with_progress(keep.apply(choose(args)), "sessions"):
+    for item in with_progress(failures.listing(keep.apply(choose(args))), "sessions"):
         with failures.skipping(item.ref):
             for secret in _secrets(item, keep, redactor):
                 found.append(secret)

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _pages(args: argparse.Namespace, redactor: Redactor | None, failures: Failures) -> Iterator[_Page]:
     keep = Filter(args)
-    for item in with_progress(keep.apply(choose(args)), "sessions"):
+    for item in with_progress(failures.listing(keep.apply(choose(args))), "sessions"):
         with failures.skipping(item.ref):
             for session in item.catalog.load_all(item.ref):
                 if keep.takes_session(session):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -48,6 +49,8 @@ _INCREMENTAL = 2
 _KIND = 0xFF
 """The low byte of an extended error code is the kind of the error."""
 _MIGRATIONS = Migrations("sqlite")
+_FIRST_TABLES = frozenset(("machine", "session", "session_file", "chunk"))
+"""Some tables that every store has, whichever version created it."""
 
 
 class SqliteDatabase(Database):
@@ -72,9 +75,11 @@ class SqliteDatabase(Database):
     def _connect(self) -> sqlite3.Connection:
         if self.read_only:
             connection = self._connect_read_only()
+            _check_is_store(connection, self.path)
         else:
             create_private(self.path)
             connection = _connect(str(self.path))
+            _check_is_store(connection, self.path)
             if _execute_patiently(connection, "PRAGMA page_count") == [(0,)]:
                 # The mode can only be changed in an empty file.
                 _execute_patiently(connection, "PRAGMA auto_vacuum = INCREMENTAL")
@@ -437,6 +442,14 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _check_is_store(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise an error if a database has tables but is not a store: nothing may be written to it."""
+    tables = {name for (name,) in _execute_patiently(connection, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and not tables.issuperset(_FIRST_TABLES):
+        connection.close()
+        raise UnspoolError(f"{path} is the database of another program; choose another store with --store")
+
+
 def is_unwritable(error: sqlite3.Error) -> bool:
     """Whether something failed because a file cannot be written or created."""
     return error.sqlite_errorcode & _KIND in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
@@ -446,6 +459,7 @@ def machines_in(path: Path) -> list[tuple[str, str]]:
     """The keys and names of the machines in a store, the oldest first; empty for a file that is not a store yet."""
     try:
         with closing(connect_read_only(path)) as connection:
+            _check_is_store(connection, path)
             has_table = _execute_patiently(connection, "SELECT 1 FROM sqlite_master WHERE name = 'machine'")
             rows = _execute_patiently(connection, "SELECT key, name FROM machine ORDER BY id") if has_table else []
     except sqlite3.Error as error:
@@ -490,14 +504,15 @@ def _statements(script: str) -> Iterator[str]:
 
 def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     """Convert an error to one that says what failed and what to try."""
-    text = "it is a folder" if path.is_dir() else str(error)
+    is_folder = os.path.isdir(path)
+    text = "it is a folder" if is_folder else str(error)
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError):
         return RejectedValueError(f"{path} does not accept a value: {text}")
     if "locked" in text or "busy" in text:
         return BusyError(f"{path} is locked by another program; try again")
     if "disk is full" in text or "disk I/O" in text:
         return UnspoolError(f"{path} cannot be written: {text}; free some disk space and try again, nothing is lost")
-    if "readonly" in text or "unable to open" in text or path.is_dir():
+    if "readonly" in text or "unable to open" in text or is_folder:
         return NotWritableError(
             f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,14 +58,8 @@ class Library:
         if not locations:
             self._add_default(os.environ if environ is None else environ)
         for location in map(expanded, locations):
-            try:
+            with _isolated(location, is_only=len(locations) == 1):
                 self._add_location(location)
-            except OSError as error:
-                if len(locations) == 1:
-                    raise
-                # The other locations can still be read.
-                if not report_fault(error, location):
-                    _warn(location, error)
 
     @classmethod
     def empty(cls, evidence: Evidence | None = None) -> Library:
@@ -388,6 +382,18 @@ def _warn(root: Path, error: Exception) -> None:
     if isinstance(error, OSError):
         report_fault(error, root)
     getLogger(__name__).warning("Sessions in %s cannot be listed: %s: %s", root, type(error).__name__, error)
+
+
+@contextmanager
+def _isolated(location: Path, *, is_only: bool) -> Iterator[None]:
+    """Report a location that cannot be read instead of raising an error, unless there are no others to read."""
+    try:
+        yield
+    except OSError as error:
+        if is_only:
+            raise
+        if not report_fault(error, location):
+            _warn(location, error)
 
 
 def _is_missing(root: Path) -> bool:

@@ -137,6 +137,7 @@ STORES: dict[str, Callable[[Path], object]] = {
     "cut off": lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(84)),
     "a folder": folder_at,
     "of another program": another_program,
+    "a pipe": os.mkfifo,
     "a link to itself": lambda path: path.symlink_to(path.name),
 }
 
@@ -159,6 +160,9 @@ def test_a_store_that_cannot_be_opened_stops_no_reader(
         assert str(path) in done.err
         if arguments == ("export",):
             assert {f"hello {name}" in done.out for name in AGENTS} == {True}
+    costs = run("ls", "--cost", "--home", home, *named)
+    assert costs.code == 1
+    assert len(costs.lines) == 4
     stored = run("ls", "--stored", *named)
     assert stored.code == 1
     assert "there is no store yet" not in stored.err

@@ -58,6 +58,19 @@ def open_file(path: Path) -> FileIO:
     return mount.open(path) if mount is not None else open(path, "rb", buffering=0, opener=_open_regular)
 
 
+def check_regular(path: Path) -> None:
+    """Raise an error if something other than a file or a folder is at a path: opening a pipe would block."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise NotRegularError(EINVAL, _NOT_REGULAR, str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the contents of a small file. Raises OSError, also for anything but a regular file."""
+    with open_file(path) as file:
+        return file.read()
+
+
 def fetch_file(path: Path) -> None:
     """Make all bytes of a file available to code that does not use `open_file`. Raises OSError."""
     mount = _mount_of(path)

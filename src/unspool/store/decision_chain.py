@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..io.listing import read_file
 from .private_files import replace_private
 
 HEAD_NAME = "decisions.head"
@@ -171,7 +172,7 @@ def _insert(connection: sqlite3.Connection, previous: str, content: Content) -> 
 def read_head(folder: Path) -> Head | str | None:
     """The newest row according to the file; None if there is no file, the reason if it cannot be read."""
     try:
-        return msgspec.json.decode((folder / HEAD_NAME).read_bytes(), type=Head)
+        return msgspec.json.decode(read_file(folder / HEAD_NAME), type=Head)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

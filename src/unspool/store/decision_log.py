@@ -132,7 +132,7 @@ class DecisionChanges:
         try:
             with closing(open_read_only(path)) as connection:
                 ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM decision")
-        except sqlite3.Error:
+        except (OSError, sqlite3.Error):
             return False
         before, self._last, self._stamp = self._last, last, stamp
         return bool(last != before)
@@ -149,7 +149,7 @@ def _load(where: str, *values: str) -> _BySession | None:
             return _all(path, stamp)
         with closing(open_read_only(path)) as connection:
             return _read(connection, where, *values)
-    except (sqlite3.Error, msgspec.DecodeError):
+    except (OSError, sqlite3.Error, msgspec.DecodeError):
         return None
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import NotFoundError, NotWritableError, UnspoolError
 from ..io.faults import describe_fault
-from ..io.listing import may_exist
+from ..io.listing import may_exist, read_file
 from .private_files import make_private_folder, replace_private, restrict_database, sync_folder
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _written_key(path: Path, key: str) -> str:
 
 def _key_in(path: Path) -> str:
     try:
-        return path.read_bytes().decode("ascii", "replace").strip()
+        return read_file(path).decode("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:

@@ -7,6 +7,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from ..io.listing import read_file
 from ..redact import PersonalData, Redactor, new_key
 from .locate import data_folder
 from .private_files import make_private_folder, replace_private
@@ -21,11 +22,18 @@ def make_redactor(*, personal: bool = False) -> Redactor:
 
 
 def redaction_key(folder: Path) -> bytes:
-    """Return the key in a data directory, creating it if necessary. If it cannot be saved, each call creates one."""
+    """Return the key in a data directory, creating it if necessary.
+
+    If it cannot be read or saved, each call creates one. A key that cannot be read now is not replaced.
+    """
     path = folder / _NAME
-    with suppress(OSError):
-        if key := path.read_bytes():
+    try:
+        if key := read_file(path):
             return key
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return new_key()
     key = new_key()
     with suppress(OSError):
         make_private_folder(folder)

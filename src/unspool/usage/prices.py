@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ..core.errors import UnspoolError
+from ..io.listing import read_file
 
 PRICES_VARIABLE = "UNSPOOL_PRICES"
 FILE_NAME = "prices.toml"
@@ -135,6 +136,8 @@ def load_prices(folder: Path, environ: Mapping[str, str] | None = None) -> Price
     except OSError as error:
         if named:
             raise UnspoolError(f"{path} cannot be read: {error.strerror}; correct {PRICES_VARIABLE}") from error
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise UnspoolError(f"{path} cannot be read: {error.strerror}") from error
         return _table(None, 0)
     return _table(path, changed)
 
@@ -155,7 +158,7 @@ def _table(path: Path | None, _changed: int) -> PriceTable:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise UnspoolError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -166,7 +169,7 @@ def _decode(data: bytes, name: str) -> _File:
         import tomllib
 
         return msgspec.convert(tomllib.loads(data.decode()), _File)
-    except (ValueError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise UnspoolError(f"{name} is not a list of prices: {error}; see the list that comes with unspool") from error
 
 

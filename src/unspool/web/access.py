@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..core.errors import UnspoolError
+from ..io.listing import read_file
 from ..store.private_files import locked, replace_private
 
 _DAY = 86_400.0
@@ -208,7 +209,7 @@ class Access:
             status = path.stat()
             stamp = (status.st_ino, status.st_mtime_ns)
             if stamp != self._stamp:
-                self._record = msgspec.json.decode(path.read_bytes(), type=_Record)
+                self._record = msgspec.json.decode(read_file(path), type=_Record)
                 self._stamp = stamp
 
     def _save(self, path: Path) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from ..agents import agent_named
 from ..core.errors import UnspoolError
+from ..io.listing import read_file
 from ..store.private_files import replace_private
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class PushNotifier:
 
     def _read(self) -> _PushFile:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_PushFile)
+            return msgspec.json.decode(read_file(self._path), type=_PushFile)
         except FileNotFoundError:
             from .web_push import new_private_key
 

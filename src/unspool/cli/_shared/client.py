@@ -17,6 +17,7 @@ import msgspec
 from ...core.errors import NotFoundError, UnspoolError
 from ...core.resolve import matching
 from ...io.decode import decode_object
+from ...io.listing import read_file
 from ...runs.processes import acts_for_agent
 from ...store.locate import data_folder
 from ...store.private_files import replace_private
@@ -48,7 +49,7 @@ def unregister_server() -> None:
     """Remove the registration when the server stops."""
     path = data_folder() / _NAME
     with suppress(OSError, msgspec.DecodeError):
-        if msgspec.json.decode(path.read_bytes(), type=ServerRegistration).pid == os.getpid():
+        if msgspec.json.decode(read_file(path), type=ServerRegistration).pid == os.getpid():
             path.unlink()
 
 
@@ -60,7 +61,7 @@ def server_address() -> str | None:
 
 def _registered() -> ServerRegistration | None:
     with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=ServerRegistration)
+        return msgspec.json.decode(read_file(data_folder() / _NAME), type=ServerRegistration)
     return None
 
 

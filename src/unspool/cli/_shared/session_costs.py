@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...core.errors import NotFoundError
+from ...core.errors import NotFoundError, UnspoolError
 from ...store import Store, open_store
 from ...store.filters import SessionFilter
 from ...store.locate import data_folder
 from ...store.session_facts import SessionFacts, session_facts
 from ...usage.cost import dollars
 from ...usage.prices import load_prices
+from .output import print_error
 from .records import SessionItem
 
 
@@ -18,7 +19,9 @@ def add_costs(items: Iterable[SessionItem], location: str | None) -> list[str]:
     """Add tokens and cost to sessions, and return each cost as text; empty for sessions that are not in the store."""
     try:
         store = open_store(location, read_only=True)
-    except NotFoundError:
+    except UnspoolError as error:
+        if not isinstance(error, NotFoundError):
+            print_error(f"no costs are shown: {error}")
         return ["" for _ in items]
     try:
         return [_add_cost(store, item) for item in items]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import BusyError, NotWritableError, RejectedValueError, UnspoolError
+from ...io.listing import check_regular
 from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
 from ..private_files import create_private
@@ -427,7 +428,9 @@ def _table(letters: str, others: str) -> dict[int, int]:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open a read-only connection, even in a folder that is not writable."""
+    """Open a read-only connection, even in a folder that is not writable. Raises OSError for a pipe."""
+    if os.path.exists(path):
+        check_regular(path)
     location = f"{path.absolute().as_uri()}?mode=ro"
     connection = _connect(location)
     try:

@@ -14,6 +14,7 @@ from unspool.core import model as m
 from unspool.search.query import parse
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.database import Row
+from unspool.store.filters import SessionFilter
 from unspool.store.indexed_text import FIELDS, EncodedRow, Field, TextRow, no_tool_name, rows_of
 from unspool.store.ranking import bucket, bucket_of, first_id, rank
 from unspool.store.rows import NOTHING
@@ -171,6 +172,16 @@ def test_matches_are_not_sorted(database: SqliteDatabase, query: str) -> None:
     plan = [str(row[3]) for row in database.rows(f"EXPLAIN QUERY PLAN {search}")]
     assert "words VIRTUAL TABLE INDEX" in plan[0] if "common" in query else "SCAN part" in plan[0]
     assert not any("TEMP B-TREE" in step for step in plan)
+
+
+@pytest.mark.parametrize("filter", [SessionFilter(has="rejection"), SessionFilter(has_all=("rejection", "error"))])
+def test_events_are_looked_up_by_session(database: SqliteDatabase, filter: SessionFilter) -> None:
+    """Not by their kind: all events of that kind would be visited for each session."""
+    condition, values = filter.condition()
+    rows = database.rows(f"EXPLAIN QUERY PLAN SELECT id FROM session WHERE {condition} ORDER BY ended", *values)
+    steps = [step for *_, step in rows if "SEARCH event" in step]
+    assert steps
+    assert all("PRIMARY KEY (session=?" in step for step in steps)
 
 
 def test_only_the_best_matches_of_a_frequent_word_are_read(

@@ -132,7 +132,15 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
 
 
 LIVE = "(session.gone_at IS NULL AND (session.status IN ('running', 'waiting') OR session.ended > ?))"
-_HAS_EVENT = "EXISTS (SELECT 1 FROM event WHERE event.session = session.id AND event.kind = ?)"
+
+
+def has_event(session: str) -> str:
+    """The condition that a session has an event of a kind; `session` is the column with its id."""
+    # No event has a negative place. Without this, SQLite would go through all events of the kind for each session.
+    return f"EXISTS (SELECT 1 FROM event WHERE event.session = {session} AND event.place >= 0 AND event.kind = ?)"
+
+
+_HAS_EVENT = has_event("session.id")
 _HAS_MODEL = """EXISTS (SELECT 1 FROM usage_slot WHERE usage_slot.session = session.id
     AND usage_slot.model = (SELECT id FROM name WHERE text = ?))"""
 _HAS_FILE = """EXISTS (SELECT 1 FROM session_file JOIN file ON file.id = session_file.file

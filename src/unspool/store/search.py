@@ -22,7 +22,7 @@ from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
 from .damage import is_placeholder
 from .database import Database
-from .filters import SessionFilter, containing, escaped, like_sql, starting_with
+from .filters import SessionFilter, containing, escaped, has_event, like_sql, starting_with
 from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
 from .messages import StoredMessages
 from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settled, rank, score, session_rank
@@ -424,7 +424,7 @@ def _is(name: str) -> tuple[str, object]:
         case Marked(word=word):
             return _exists("place", "place", "place.kind = ?"), word
         case AtEvent() if kind.recorded.index is None:
-            return "EXISTS (SELECT 1 FROM event WHERE event.session = part.session AND event.kind = ?)", name
+            return has_event("part.session"), name
         case AtEvent():
             return _exists("event", "event", "event.kind = ?"), name
 

@@ -81,6 +81,34 @@ def test_a_folder_that_may_not_be_read_is_an_error(
         assert {f"hello {name}" in done.out for name in AGENTS if name != agent} == {True}
 
 
+SYNC_FIRST: tuple[tuple[str, ...], ...] = (
+    ("search", "hello"), ("stats",), ("usage",), ("archive", "--all"), ("rejections",), ("sql", "SELECT 1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", SYNC_FIRST, ids=" ".join)
+def test_commands_that_sync_first_fail_if_the_sync_is_incomplete(
+    arguments: tuple[str, ...], home: Path, tmp_path: Path, run: Run, close: Close
+) -> None:
+    """They show what the store has, and the exit code says that something is missing."""
+    source = ("--home", home, "--store", tmp_path / "s.db")
+    expected = run(*arguments, *source)
+    assert expected.code == 0
+    closed = home / ".codex/sessions"
+    with close(closed):
+        done = run(*arguments, *source)
+    assert (done.code, done.out) == (1, expected.out)
+    assert str(closed) in done.err
+    assert run(*arguments, *source) == expected
+
+
+def test_secrets_says_that_only_a_part_was_searched(home: Path, run: Run, close: Close) -> None:
+    assert run("secrets", "--home", home).err == "No secrets were found.\n"
+    with close(home / ".codex"):
+        done = run("secrets", "--home", home)
+    assert "No secrets were found in what could be read." in done.err
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_doctor_reports_all_other_folders(agent: str, home: Path, run: Run, close: Close) -> None:
     """It used to end at the first folder that may not be entered."""

@@ -77,6 +77,37 @@ def test_own_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert str(path) in report["price_source"]
 
 
+@pytest.mark.parametrize("damage", [b"[[model", b"\xff\xfe", b'[[model]]\nnames = ["x"]\nprices = []\n'])
+def test_damaged_prices_leave_only_the_costs_out(
+    damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything else is shown, the file is named once, and the exit code says that something is missing."""
+    commands = [(*words.split(), "--json") for words in ("usage --by model", "usage 3cbae", "stats", "ls --cost")]
+    expected = [output(capsys, *command) for command in commands]
+    path = tmp_path / "own.toml"
+    path.write_bytes(damage)
+    monkeypatch.setenv("UNSPOOL_PRICES", str(path))
+    for command, before in zip(commands, expected, strict=True):
+        assert call_main(command) == 1
+        out, err = capsys.readouterr()
+        assert err.count("no costs are shown") == 1
+        assert str(path) in err
+        assert "add one to" not in err
+        assert list(map(without_costs, out.splitlines())) == list(map(without_costs, before.splitlines()))
+
+
+def without_costs(line: str) -> object:
+    """The tokens of a line."""
+    kept = {"replies", "entries", "usage", "turns", "total", *COUNTS, "tokens", "session", "sessions", "name", "days"}
+
+    def strip(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: strip(part) for key, part in value.items() if key in kept}
+        return [strip(part) for part in value] if isinstance(value, list) else value
+
+    return strip(json.loads(line))
+
+
 def test_a_wrong_grouping_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """With what can be chosen."""
     assert call_main(("usage", "--by", "day,colour")) == 2

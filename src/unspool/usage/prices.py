@@ -77,13 +77,17 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class PriceTable:
     """The prices of all models."""
 
-    def __init__(self, models: Mapping[str, list[Price]], source: str, checked: date | None) -> None:
+    def __init__(
+        self, models: Mapping[str, list[Price]], source: str, checked: date | None, error: str | None = None
+    ) -> None:
         self._models = models
         self._found: dict[tuple[str, date, int], Price | None] = {}
         self.source = source
         """A description of where the prices come from."""
         self.checked = checked
         """When the list that comes with unspool was last compared with the providers' pages."""
+        self.error = error
+        """Why the user's prices cannot be read, in which case no model has a price."""
 
     def price(self, model: str, day: date, size: int = 0) -> Price | None:
         """The price of a model on a day, for requests of a size; None if it is unknown.
@@ -140,6 +144,17 @@ def load_prices(folder: Path, environ: Mapping[str, str] | None = None) -> Price
             raise UnspoolError(f"{path} cannot be read: {error.strerror}") from error
         return _table(None, 0)
     return _table(path, changed)
+
+
+def load_prices_if_readable(folder: Path) -> PriceTable:
+    """Return the same prices, or none if the user's file cannot be read: `error` says why.
+
+    The prices that come with unspool would be wrong for the models that the user's file overrides.
+    """
+    try:
+        return load_prices(folder)
+    except UnspoolError as error:
+        return PriceTable({}, f"none, because {error}", None, str(error))
 
 
 def shipped_prices() -> PriceTable:

@@ -8,13 +8,12 @@ from datetime import datetime
 import msgspec
 
 from ..core import model as m
-from ..core.errors import UnspoolError
 from ..render.plain_text import plain_line
 from ..store import Store
 from ..store.locate import data_folder
 from ..store.rows import SessionRow
 from ..store.session_facts import SessionFacts, last_prompt, session_facts
-from ..usage.prices import PriceTable, load_prices
+from ..usage.prices import load_prices_if_readable
 from .recent_cache import RecentCache
 
 _MOST_CACHED = 5000
@@ -38,7 +37,7 @@ _prompts: RecentCache[_Key, str] = RecentCache(_MOST_CACHED)
 def details_of(store: Store, rows: Iterable[SessionRow]) -> dict[int, SessionDetails]:
     """Return the details of sessions, by their number in the store."""
     listed = {row.id: row for row in rows}
-    facts = session_facts(store.database, _prices(), list(listed))
+    facts = session_facts(store.database, load_prices_if_readable(data_folder()), list(listed))
     return {id: SessionDetails(facts=facts[id], last_prompt=_cached_prompt(store, row)) for id, row in listed.items()}
 
 
@@ -47,14 +46,6 @@ def duration_of(row: SessionRow) -> float | None:
     if row.started_at is None or row.ended_at is None:
         return None
     return (row.ended_at - row.started_at).total_seconds()
-
-
-def _prices() -> PriceTable:
-    """Return the prices; none if the user's price file cannot be read, which the statistics page reports."""
-    try:
-        return load_prices(data_folder())
-    except UnspoolError:
-        return PriceTable({}, "", None)
 
 
 def _cached_prompt(store: Store, row: SessionRow) -> str:

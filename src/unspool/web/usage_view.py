@@ -15,7 +15,7 @@ from ..store.rows import SessionRow
 from ..store.session_usage import SessionUsage, TurnUsage, session_usage, turn_usage
 from ..store.usage_report import Dimension, UsageEntry, UsageFilter, UsageReport, UsageReporter, grouped
 from ..usage.cost import TokenCount, dollars
-from ..usage.prices import load_prices
+from ..usage.prices import load_prices_if_readable
 from .session_query import SessionQuery
 
 MOST_SESSIONS = 20
@@ -60,18 +60,20 @@ class UsageView(msgspec.Struct, kw_only=True):
 
 def usage_report(store: Store, filter: UsageFilter, by: Iterable[Dimension]) -> UsageReport:
     """Return tokens in groups, with the user's prices and time zone."""
-    return UsageReporter(store.database, load_prices(data_folder()), zone_seconds()).report(filter, list(by))
+    return UsageReporter(store.database, load_prices_if_readable(data_folder()), zone_seconds()).report(
+        filter, list(by)
+    )
 
 
 def usage_of(query: SessionQuery) -> SessionUsage:
     """Return the usage of a session and its sub-agents."""
     store = query.store
-    return session_usage(store.database, store.sessions, load_prices(data_folder()), query.row)
+    return session_usage(store.database, store.sessions, load_prices_if_readable(data_folder()), query.row)
 
 
 def turn_at(query: SessionQuery, index: int) -> TurnUsage | None:
     """Return the usage of the turn that a message belongs to; None if it made no request."""
-    turns = turn_usage(query.store.database, load_prices(data_folder()), query.row.id)
+    turns = turn_usage(query.store.database, load_prices_if_readable(data_folder()), query.row.id)
     found = [turn for turn in turns if (turn.message_index or 0) <= index]
     return found[-1] if found and found[-1].replies else None
 

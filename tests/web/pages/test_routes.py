@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urldefrag, urlsplit
 
@@ -100,3 +101,19 @@ def test_queries_are_escaped(client: Client, text: str) -> None:
         params: dict[str, Any] = {"project": text}
         assert_inert(client.get(url, params=params).text)
     assert_inert(client.get(f"/sessions/{quote(text.replace('/', '~'))}").text)
+
+
+@pytest.mark.parametrize(
+    "url", ["/", "/stats", "/stats/usage.csv", "/sessions/{}", "/sessions/{}/usage", "/api/usage", "/api/stats"]
+)
+def test_damaged_prices_stop_no_page(
+    client: Client, store: Store, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Costs are left out, and the pages about costs say why."""
+    path = tmp_path / "own.toml"
+    path.write_text("[[model")
+    monkeypatch.setenv("UNSPOOL_PRICES", str(path))
+    response = client.get(url.format(quote(store.sessions.select()[0].name, safe="")))
+    assert response.status_code == 200
+    if url in ("/stats", "/sessions/{}/usage", "/api/usage"):
+        assert f"{path} is not a list of prices" in response.text

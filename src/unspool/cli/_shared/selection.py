@@ -120,7 +120,7 @@ def catalog_of(args: argparse.Namespace) -> Catalog:
     library = Library(*args.home, evidence=_recorded)
     below = [root for _, root in library.homes()] if args.home and args.store is None else None
     catalog = Catalog(library, lambda: _existing_store(args), below=below)
-    args.on_exit.callback(_close, catalog)
+    args.on_exit.callback(_close, catalog, args)
     return catalog
 
 
@@ -131,7 +131,7 @@ def _recorded(agent: str, session: str) -> list[RecordedDecision]:
     return recorded_decisions(agent, session)
 
 
-def _close(catalog: Catalog) -> None:
+def _close(catalog: Catalog, args: argparse.Namespace) -> None:
     """Report what could not be read in the store, and close it."""
     store = catalog.opened_store
     if store is None:
@@ -140,7 +140,8 @@ def _close(catalog: Catalog) -> None:
         # Imported late: it imports everything that reads sessions.
         from .store import report_damage
 
-        report_damage(store)
+        if report_damage(store):
+            args.is_incomplete = True
     store.close()
 
 

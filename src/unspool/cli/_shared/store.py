@@ -43,9 +43,10 @@ def open_synced_store(args: argparse.Namespace, *, writes: bool = False) -> Iter
     store = _open_to_sync(args, writes) if writes or not args.no_sync else open_store(args.store, read_only=True)
     try:
         if not args.no_sync and not store.database.read_only:
-            _sync_first(store, args.home, writes)
+            _sync_first(store, args, writes)
         yield store
-        report_damage(store)
+        if report_damage(store):
+            args.is_incomplete = True
     finally:
         store.close()
 
@@ -70,11 +71,12 @@ def selected_rows(store: Store, args: argparse.Namespace) -> list[SessionRow]:
     return store.sessions.select(wanted, limit=args.limit)
 
 
-def report_damage(store: Store) -> None:
-    """Report what could not be shown because it is damaged in the store."""
+def report_damage(store: Store) -> bool:
+    """Report what could not be shown because it is damaged in the store, and return whether there is any."""
     for damage in store.messages.damaged:
         row = store.sessions.get(damage.session)
         print_error(f"session {row.name if row is not None else damage.session}: {damage.text}")
+    return bool(store.messages.damaged)
 
 
 def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
@@ -91,9 +93,9 @@ def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
         return store
 
 
-def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
+def _sync_first(store: Store, args: argparse.Namespace, writes: bool) -> None:
     try:
-        report = sync(store, homes, patience=None if writes else _LOCK_SECONDS)
+        report = sync(store, args.home, patience=None if writes else _LOCK_SECONDS)
     except RedactedStoreError as error:
         print_note(f"unspool: {error}. {_MAY_BE_BEHIND}")
         return
@@ -105,6 +107,7 @@ def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
         return
     for name, reason in report.failures.items():
         print_note(f"unspool: cannot read {name}: {reason}")
+        args.is_incomplete = True
 
 
 def sync(

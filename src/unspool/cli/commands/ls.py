@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     failures.add_faults(faults)
     found.sort(key=_newest, reverse=True)
     items = found[:limit]
-    costs = _costs(items, args.store) if args.cost else [""] * len(items)
+    costs = _costs(items, args) if args.cost else [""] * len(items)
     if args.json:
         for item in items:
             print_json(item)
@@ -92,11 +92,11 @@ def run(args: argparse.Namespace) -> int:
     return failures.exit_code
 
 
-def _costs(items: list[SessionItem], location: str | None) -> list[str]:
+def _costs(items: list[SessionItem], args: argparse.Namespace) -> list[str]:
     # Most lists need no store, and start faster without it.
     from .._shared.session_costs import add_costs
 
-    return add_costs(items, location)
+    return add_costs(items, args)
 
 
 def _total(shown: int, total: int | None) -> str:

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         print_table(_COLUMNS, (_row(secret) for secret in found))
         if not found:
-            print_note("No secrets were found.")
+            print_note(f"No secrets were found{' in what could be read' if failures.count else ''}.")
     return failures.exit_code
 
 

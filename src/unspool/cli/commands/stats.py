@@ -9,13 +9,12 @@ from rich.text import Text
 
 from ...core.plural import counted
 from ...core.timestamps import zone_seconds
-from ...store.locate import data_folder
 from ...store.stats import Day, Stats, Tokens, compute_stats, cost_of_tokens
 from ...usage.cost import COST_NOTE, Cost, dollars
-from ...usage.prices import load_prices
 from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
 from .._shared.output import console, print_json, print_note
 from .._shared.selection import stored_filter
+from .._shared.session_costs import readable_prices
 from .._shared.store import open_synced_store
 from .._shared.table import Column, print_table
 
@@ -40,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the numbers."""
     wanted = stored_filter(args)
     with open_synced_store(args) as store:
-        found = compute_stats(store.database, wanted, zone_seconds(), load_prices(data_folder()))
+        found = compute_stats(store.database, wanted, zone_seconds(), readable_prices(args))
     if args.json:
         print_json(found)
         return 0

@@ -27,11 +27,12 @@ from ...store.usage_report import (
     usage_table,
 )
 from ...usage.cost import COST_NOTE, Cost, TokenCount, dollars
-from ...usage.prices import PriceTable, load_prices
+from ...usage.prices import PriceTable
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, is_terminal
 from .._shared.output import print_json, print_note, short_id
 from .._shared.records import SessionName, session_name
 from .._shared.selection import stored_filter
+from .._shared.session_costs import readable_prices
 from .._shared.store import found_rows, open_synced_store
 from .._shared.table import Column, print_table
 
@@ -85,7 +86,7 @@ def _dimensions(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print the usage."""
-    prices = load_prices(data_folder())
+    prices = readable_prices(args)
     with open_synced_store(args) as store:
         for row in found_rows(store, args.sessions):
             _print_session(store, prices, row, args)
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         _print_csv(report)
     else:
-        _print_report(report)
+        _print_report(report, prices)
     return 0
 
 
@@ -123,7 +124,7 @@ def _print_csv(report: UsageReport) -> None:
     writer.writerows(rows)
 
 
-def _print_report(report: UsageReport) -> None:
+def _print_report(report: UsageReport, prices: PriceTable) -> None:
     columns = [Column(name, shrinks_to=12 if name == "project" else None) for name in report.by]
     rows = [[*_key(entry, report.by), *_numbers(entry.replies, entry.tokens, entry.cost)] for entry in report.entries]
     total = report.total
@@ -131,7 +132,7 @@ def _print_report(report: UsageReport) -> None:
     print_table(
         [*columns, *_NUMBERS], [*rows, [*names, *_numbers(total.replies, total.tokens, total.cost)]] if rows else []
     )
-    _remark_on(report.unpriced_models)
+    _remark_on(report.unpriced_models, prices)
 
 
 def _key(entry: UsageEntry, by: Sequence[Dimension]) -> Iterator[str]:
@@ -144,10 +145,10 @@ def _numbers(replies: int, tokens: TokenCount, cost: Cost) -> list[str]:
     return [*(f"{count:,}" if is_terminal() else str(count) for count in counts), dollars(cost)]
 
 
-def _remark_on(unpriced: Sequence[str]) -> None:
+def _remark_on(unpriced: Sequence[str], prices: PriceTable) -> None:
     if is_terminal():
         print_note(COST_NOTE)
-    if unpriced:
+    if unpriced and prices.error is None:
         print_note(f"No price is known for {', '.join(unpriced)}; add one to {data_folder() / 'prices.toml'}.")
 
 
@@ -169,7 +170,7 @@ def _print_session(store: Store, prices: PriceTable, row: SessionRow, args: argp
         writer.writerows([["turn", *(column.header for column in _NUMBERS)], *rows])
         return
     print_table([Column("turn", shrinks_to=16), *_NUMBERS], rows)
-    _remark_on(found.unpriced_models)
+    _remark_on(found.unpriced_models, prices)
 
 
 def _turn_name(turn: TurnUsage) -> str:

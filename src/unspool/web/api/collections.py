@@ -19,7 +19,7 @@ from ...store.locate import data_folder
 from ...store.rows import EventRow, SessionRow
 from ...store.stats import Stats, compute_stats
 from ...store.usage_report import UsageFilter, UsageReport, parse_dimensions
-from ...usage.prices import load_prices
+from ...usage.prices import load_prices_if_readable
 from ..session_list import list_projects, list_sessions, name_of_project
 from ..usage_view import usage_report
 from ..views import ListParams
@@ -149,7 +149,7 @@ def stats(store: Store, params: StatsParams) -> Stats:
         active_since=parse_time(params.after),
         started_before=parse_time(params.before),
     )
-    return compute_stats(store.database, wanted, zone_seconds(), load_prices(data_folder()))
+    return compute_stats(store.database, wanted, zone_seconds(), load_prices_if_readable(data_folder()))
 
 
 def usage(store: Store, params: UsageParams) -> UsageReport:

@@ -23,7 +23,7 @@ from ...store.locate import data_folder
 from ...store.stats import Stats, compute_activity, tokens_of
 from ...store.usage_report import UsageFilter, parse_dimensions, usage_table
 from ...usage.cost import COST_NOTE, dollars
-from ...usage.prices import load_prices
+from ...usage.prices import load_prices_if_readable
 from .. import charts
 from ..recent_cache import RecentCache
 from ..templating import render
@@ -174,7 +174,7 @@ _counted: RecentCache[Hashable, tuple[Stats, UsageView]] = RecentCache(_CACHED)
 
 
 def _count(store: Store, filter: StatsFilter) -> tuple[Stats, UsageView]:
-    prices, zone = load_prices(data_folder()), zone_seconds()
+    prices, zone = load_prices_if_readable(data_folder()), zone_seconds()
     key = (store.location, store.changes.last_seq(), filter, _minute(filter), zone, prices)
     return _counted.get(
         key, lambda: (compute_activity(store.database, filter.sessions(), zone), usage_view(store, filter.usage()))

@@ -10,7 +10,7 @@ from ...store import Store
 from ...store.locate import data_folder
 from ...store.session_usage import turn_usage
 from ...usage.cost import COST_NOTE
-from ...usage.prices import load_prices
+from ...usage.prices import load_prices_if_readable
 from ..session_list import url_name
 from ..templating import address, render
 from ..usage_view import usage_of
@@ -28,13 +28,14 @@ routes: list[HTTPRouteHandler] = [session_usage]
 
 
 def _page(store: Store, key: str, progress: tuple[int, int] | None) -> str:
-    query = query_of(store, key)
+    query, prices = query_of(store, key), load_prices_if_readable(data_folder())
     view = {
         "row": query.row,
         "base": address(url_name(query.row)),
         "usage": usage_of(query),
-        "turns": turn_usage(store.database, load_prices(data_folder()), query.row.id),
+        "turns": turn_usage(store.database, prices, query.row.id),
         "plan": query.head.info.plan,
         "note": COST_NOTE,
+        "price_error": prices.error,
     }
     return render("usage.html", layout=layout_of(store, "usage", progress), view=view)

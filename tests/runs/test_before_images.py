@@ -17,7 +17,7 @@ from unspool.core.decisions import RecordedDecision
 from unspool.core.errors import NotFoundError, UsageError
 from unspool.runs import before_images
 from unspool.runs.approvals import OpenRequest
-from unspool.runs.before_images import ImageStore, read_state
+from unspool.runs.before_images import ImageStore, read_state, resolved
 from unspool.runs.errors import ConflictError
 from unspool.runs.protocol import PermissionRequest
 from unspool.runs.revert import Reverts
@@ -197,3 +197,10 @@ def test_copies_are_checked_and_bounded(tmp_path: Path) -> None:
     kept.write_bytes((tmp_path / "before" / marks[1][:2] / marks[1]).read_bytes()[:-1])
     with pytest.raises(NotFoundError):
         store.get(marks[1])
+
+
+@pytest.mark.parametrize("name", ["a\0b/c", "c\0", "a\ud800b/c"])
+@pytest.mark.parametrize("folder", ["/", "/a\0b", "/a\udc00b"])
+def test_paths_that_no_file_can_have(name: str, folder: str) -> None:
+    """Logs may contain them. They are shown as they are."""
+    assert resolved(name, folder) == f"{folder.rstrip('/')}/{name}"

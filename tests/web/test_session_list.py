@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
@@ -52,3 +53,10 @@ def test_a_sub_agent_whose_session_has_no_messages_is_listed_itself(tmp_path: Pa
         synced(store, tmp_path / "home")
         (listed,) = list_sessions(store, ListParams()).sessions
         assert (listed.row.kind, listed.row.title, listed.row.messages) == ("subagent", "explore the harbour", 2)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "123", "x" * 100_000])
+def test_names_that_addresses_cannot_contain(store: Store, name: str) -> None:
+    """Browsers and servers change or reject them; the number of the session always works."""
+    row = replace(store.sessions.select()[0], name=name)
+    assert url_name(row) == str(row.id)

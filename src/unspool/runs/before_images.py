@@ -241,7 +241,11 @@ def changed_paths(agent: str, tool: str, action: m.Action, folder: str) -> list[
 def resolved(path: str, folder: str) -> str:
     """Return an absolute path. Links are resolved, except for the file itself."""
     absolute = Path(folder, path)
-    return os.path.join(os.path.realpath(absolute.parent), absolute.name)
+    try:
+        return os.path.join(os.path.realpath(absolute.parent), absolute.name)
+    except ValueError:
+        # No file can have this name: it contains a null character, or half of a surrogate pair.
+        return str(absolute)
 
 
 def images_of(log: RunLog, agent: str, session: str) -> list[BeforeImage]:

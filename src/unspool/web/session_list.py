@@ -29,6 +29,7 @@ _SKEW_SECONDS = 86_400
 """Clocks and time zones may differ; a time further in the future comes from a wrong clock."""
 _MOST = 1000
 _DEEPEST = 4
+_LONGEST_NAME = 500
 _SORTS: tuple[SessionOrder, ...] = ("recent", "started", "messages", "title")
 
 
@@ -59,9 +60,13 @@ def title_of_session(store: Store, agent: str, session: str | None) -> str | Non
 
 
 def url_name(row: SessionRow) -> str:
-    """Return the name of a session in addresses; its number if the name is not valid there or looks like a number."""
-    is_plain = row.name.isprintable() and "/" not in row.name and not row.name.isdecimal()
-    return row.name if row.name and is_plain else str(row.id)
+    """Return the name of a session in addresses; its number if the name is not valid there or looks like a number.
+
+    Browsers remove dots that stand for a folder, and servers reject long addresses.
+    """
+    name = row.name
+    is_plain = name.isprintable() and "/" not in name and not name.isdecimal()
+    return name if is_plain and 0 < len(name) <= _LONGEST_NAME and name not in (".", "..") else str(row.id)
 
 
 def is_live(row: SessionRow, now: float | None = None) -> bool:

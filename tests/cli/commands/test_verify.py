@@ -93,7 +93,7 @@ def test_damage_is_named_and_the_rest_shown(run: Run, damaged: tuple[str, Path])
     session, _ = damaged
     for command in ("search --hits 99 number", "search --regex please", f"show {session}", f"export {session}"):
         done = run(*command.split())
-        assert done.code == 0
+        assert done.code == 1
         assert f"session {session}: messages 0 to 63 are damaged in the store" in done.err, command
         assert "number 20" in done.out or "please do" in done.out, command
     done = run("verify")

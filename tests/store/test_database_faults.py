@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from unspool.cli.main import main
-from unspool.core.errors import UnspoolError
+from unspool.core.errors import NoSpaceError, UnspoolError
 from unspool.ingest.push import push_archived
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
@@ -26,6 +26,7 @@ from unspool.store.backends import sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.maintenance import Maintenance
 from unspool.store.store import Store
+from unspool.testing import ClaudeLog
 
 from .contents import MACHINE, contents, difference, new_store, on_disk, synced
 from .statement_faults import IS_WHOLE, KilledError, Situation, fail_at_every_statement, gone_in
@@ -241,3 +242,46 @@ def test_a_damaged_page(
         store.close()
     assert unreadable < 6
     assert kept > len(numbers) // 2
+
+
+@pytest.mark.parametrize("pages", [1, 5, 40])
+def test_a_new_store_on_a_full_disk(pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite ends the transaction itself, and the error is still the one that says what to do."""
+    connect = sqlite._connect
+
+    def connect_full(path: str) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(sqlite, "_connect", connect_full)
+    with pytest.raises(NoSpaceError, match="disk is full; free some disk space"):
+        SqliteDatabase(tmp_path / "s.db", machine=MACHINE)
+    monkeypatch.undo()
+    open_again(tmp_path / "s.db").close()
+
+
+@pytest.mark.parametrize("arguments", [("search", "number"), ("stats",), ("archive", "--all")], ids=" ".join)
+def test_reading_commands_show_the_store_on_a_full_disk(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They say that something is missing, also with the exit code."""
+    log = ClaudeLog()
+    log.user("number one")
+    log.write(tmp_path)
+    source = ("--home", str(tmp_path), "--store", str(tmp_path / "s.db"))
+    assert main([*arguments, *source]) == 0
+    expected = capsys.readouterr().out
+    log.user("number two")
+    log.write(tmp_path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise FAULTS["full"]()
+
+    monkeypatch.setattr(SqliteDatabase, "insert", fail)
+    assert main([*arguments, *source]) == 1
+    out, err = capsys.readouterr()
+    assert out == expected
+    assert (
+        "free some disk space and try again, nothing is lost. The newest sessions and messages may be missing." in err
+    )

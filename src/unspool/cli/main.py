@@ -223,7 +223,12 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         _discard_output()
         return _INTERRUPTED
     except OSError as error:
-        return _fail(args, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+        from ..io.faults import WRITE_ERRNOS, describe_fault
+
+        if error.errno not in WRITE_ERRNOS or error.filename:
+            return _fail(args, describe_fault(error), 1)
+        _discard_output()
+        return _fail(args, f"the output cannot be written: {error.strerror}", 1)
     except Exception as error:
         return _fail(args, f"{type(error).__name__}: {error} (a bug in unspool; --debug shows the traceback)", 1)
     return code

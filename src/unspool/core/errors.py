@@ -38,6 +38,10 @@ class NotWritableError(UnspoolError):
     """The store or its folder cannot be written to. Stored data may still be readable."""
 
 
+class NoSpaceError(NotWritableError):
+    """The disk of the store is full."""
+
+
 class RedactedStoreError(NotWritableError):
     """The store only has sessions without their secrets, and no others may be added."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from errno import ELOOP
+from errno import EDQUOT, EFBIG, ELOOP, ENOSPC
 from pathlib import Path
 
 
@@ -19,6 +19,10 @@ class NotRegularError(OSError):
 
 GONE = (FileNotFoundError, NotADirectoryError, NotRegularError)
 """Errors that are raised if there is no file, which is not a fault."""
+
+
+WRITE_ERRNOS = (ENOSPC, EDQUOT, EFBIG)
+"""Errors that only writing causes: they say nothing about what is read."""
 
 
 class Faults:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...agents import SessionRef
 from ...core.errors import UnspoolError, UsageError
-from ...io.faults import Faults, collect_faults, describe_fault, reason_of
+from ...io.faults import WRITE_ERRNOS, Faults, collect_faults, describe_fault, reason_of
 from ...render.sanitize import harmless
 from .output import print_error
 
@@ -52,6 +52,9 @@ class Failures:
         except UnspoolError as error:
             self._report(ref, str(error))
         except OSError as error:
+            if error.errno in WRITE_ERRNOS:
+                # The output is incomplete, so it must not replace an earlier one.
+                raise
             self._report(ref, describe_fault(error))
         except Exception as error:
             self._report(ref, f"{type(error).__name__}: {error} (a bug in unspool; --debug shows the traceback)")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...core.errors import UnspoolError
+from ...io.faults import WRITE_ERRNOS
 from ...store.private_files import replacing_private
 
 
@@ -18,6 +19,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         with replacing_private(path) as file:
             yield file
     except OSError as error:
-        if error.filename is None or not str(error.filename).startswith(str(path.parent)):
+        is_named = error.filename is not None and str(error.filename).startswith(str(path.parent))
+        if not is_named and error.errno not in WRITE_ERRNOS:
             raise
         raise UnspoolError(f"{path}: {error.strerror}") from error

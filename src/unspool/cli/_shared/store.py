@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from ...core.errors import BusyError, NotFoundError, NotWritableError, RedactedStoreError
+from ...core.errors import BusyError, NoSpaceError, NotFoundError, NotWritableError, RedactedStoreError
 from ...ingest.sync import Progress, Report, Syncer
 from ...ingest.sync_selection import SyncSelection
 from ...store import Store, open_store
@@ -89,7 +89,7 @@ def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
             store = open_store(args.store, read_only=True)
         except NotFoundError:
             raise error from None
-        print_note(f"unspool: {error}. {_MAY_BE_BEHIND}")
+        _note_unwritable(args, error)
         return store
 
 
@@ -102,11 +102,20 @@ def _sync_first(store: Store, args: argparse.Namespace, writes: bool) -> None:
     except (BusyError, NotWritableError) as error:
         if writes:
             raise
-        why = "Another process is importing sessions." if isinstance(error, BusyError) else f"unspool: {error}."
-        print_note(f"{why} {_MAY_BE_BEHIND}")
+        if isinstance(error, BusyError):
+            print_note(f"Another process is importing sessions. {_MAY_BE_BEHIND}")
+        else:
+            _note_unwritable(args, error)
         return
     for name, reason in report.failures.items():
         print_note(f"unspool: cannot read {name}: {reason}")
+        args.is_incomplete = True
+
+
+def _note_unwritable(args: argparse.Namespace, error: NotWritableError) -> None:
+    """Print a note. Some stores are meant to be only read, but a full disk is a failure."""
+    print_note(f"unspool: {error}. {_MAY_BE_BEHIND}")
+    if isinstance(error, NoSpaceError):
         args.is_incomplete = True
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core.errors import BusyError, NotWritableError, RejectedValueError, UnspoolError
+from ...core.errors import BusyError, NoSpaceError, NotWritableError, RejectedValueError, UnspoolError
 from ...io.listing import check_regular
 from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
@@ -160,7 +160,9 @@ class SqliteDatabase(Database):
                 self.rows(f"PRAGMA user_version = {number}")
             self.rows("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # SQLite itself rolls back after some errors, such as a full disk.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
 
     def rows(self, sql: str, *values: object) -> list[Row]:
@@ -514,7 +516,8 @@ def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     if "locked" in text or "busy" in text:
         return BusyError(f"{path} is locked by another program; try again")
     if "disk is full" in text or "disk I/O" in text:
-        return UnspoolError(f"{path} cannot be written: {text}; free some disk space and try again, nothing is lost")
+        kind = NoSpaceError if "full" in text else UnspoolError
+        return kind(f"{path} cannot be written: {text}; free some disk space and try again, nothing is lost")
     if "readonly" in text or "unable to open" in text or is_folder:
         return NotWritableError(
             f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store"

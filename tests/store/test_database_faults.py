@@ -9,6 +9,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -285,3 +286,24 @@ def test_reading_commands_show_the_store_on_a_full_disk(
     assert (
         "free some disk space and try again, nothing is lost. The newest sessions and messages may be missing." in err
     )
+
+
+def test_reading_commands_do_not_wait_for_a_program_that_locks_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They show the store as it is. `unspool sync` waits longer."""
+    monkeypatch.setattr("unspool.cli._shared.store._LOCK_SECONDS", 0.01)
+    log = ClaudeLog()
+    log.user("number one")
+    log.write(tmp_path)
+    source = ("--home", str(tmp_path), "--store", str(tmp_path / "s.db"))
+    assert main(["search", "number", *source]) == 0
+    expected = capsys.readouterr().out
+    log.user("number two")
+    log.write(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert main(["search", "number", *source]) == 0
+    out, err = capsys.readouterr()
+    assert out == expected
+    assert "The newest sessions and messages may be missing." in err

@@ -66,6 +66,8 @@ class SqliteDatabase(Database):
         self.words: _FtsIndex = _FtsIndex(self)
         self._copy: TemporaryDirectory[str] | None = None
         """A temporary copy, if the store itself cannot be opened or upgraded."""
+        self._patience: float | None = None
+        """How many seconds a statement waits for other programs; None: `_WAIT_SECONDS`."""
         try:
             self._connection = self._connect()
             self._prepare(machine)
@@ -168,7 +170,7 @@ class SqliteDatabase(Database):
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement and return its rows."""
         try:
-            return _execute_patiently(self._connection, sql, values)
+            return _execute_patiently(self._connection, sql, values, patience=self._patience)
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
@@ -242,8 +244,11 @@ class SqliteDatabase(Database):
                 _execute_patiently(guard, "BEGIN EXCLUSIVE", patience=patience)
             except sqlite3.Error as error:
                 raise _explained(error, self.path) from error
+            # Another program may also lock the store itself.
+            self._patience = patience
             yield
         finally:
+            self._patience = None
             guard.close()
 
     def close(self) -> None:

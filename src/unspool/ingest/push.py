@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..store import Store
+from ..store.archive import ArchivedFile
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 from ..store.transfer import copy_content, copy_file, copy_summary, has_file, is_newest
@@ -11,33 +12,44 @@ from .writer import counted, tools_in
 
 
 def push_archived(source: Store, target: Store) -> int:
-    """Copy the sessions whose files are gone; returns how many were copied.
+    """Copy the sessions whose files are gone; returns how many were copied, as a whole or in part.
 
     Sessions that the other store already has in full, or that were forgotten there, are left out.
     """
-    copied = 0
     forgotten = {(session.agent, session.name) for session in target.forgotten.all()}
-    for row in source.sessions.select(SessionFilter(machine=source.machine, is_gone=True)):
-        if (row.agent, row.name) not in forgotten and _is_behind(target, source, row):
-            with target.exclusive(), target.transaction():
-                copy_session(source, target, row)
-            copied += 1
-    return copied
+    rows = source.sessions.select(SessionFilter(machine=source.machine, is_gone=True))
+    return sum(_push(source, target, row) for row in rows if (row.agent, row.name) not in forgotten)
 
 
-def _is_behind(target: Store, source: Store, row: SessionRow) -> bool:
-    """Whether `target` lacks a session or bytes or versions of its files, or has fewer messages from the same bytes.
+def _push(source: Store, target: Store, row: SessionRow) -> bool:
+    """Copy what the other store lacks of a session; returns whether it lacked anything.
 
-    A session whose files became shorter later has fewer messages than before, and is not behind.
+    If it has later versions of the session's files, it only gets the earlier ones, and its session stays as it is: a
+    session whose files became shorter has fewer messages than before.
     """
-    same = SessionFilter(machine=target.machine, agent=row.agent, name=row.name)
-    known = target.sessions.select(same)
-    if not known:
-        return True
+    known = target.sessions.summary(row.agent, row.name)
     files = source.files.of_session(row.id)
-    if any(not has_file(source, target, file.id) for file in files):
-        return True
-    return known[0].messages < row.messages and all(is_newest(source, target, file.id) for file in files)
+    every = [file.id for file in (*files, *source.files.in_session_folder(row.id))]
+
+    is_complete = known is not None and all(has_file(source, target, file) for file in every)
+    has_messages = known is not None and known.messages >= row.messages
+    if is_complete and has_messages:
+        return False
+    had_newest = _has_newest(source, target, files)
+    if is_complete and not had_newest:
+        return False
+    with target.exclusive(), target.transaction():
+        for file in every:
+            copy_file(source, target, file)
+        is_outdated = not (had_newest and has_messages) and _has_newest(source, target, files)
+        if known is None or is_outdated:
+            copy_session(source, target, row)
+    return True
+
+
+def _has_newest(source: Store, target: Store, files: list[ArchivedFile]) -> bool:
+    """Whether the newest versions of some files in the other store have the same bytes."""
+    return all(is_newest(source, target, file.id) for file in files)
 
 
 def copy_session(source: Store, target: Store, row: SessionRow) -> None:

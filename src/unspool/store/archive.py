@@ -68,9 +68,13 @@ class FileArchive:
             columns = ", ".join(f"{name} = ?" for name in _COLUMNS)
             self._database.rows(f"UPDATE file SET {columns} WHERE id = ?", *row[1:], row.id)
             return row.id
-        marks = ", ".join("?" for _ in row)
-        sql = f"INSERT INTO file (machine, {', '.join(_COLUMNS)}) VALUES ({marks}) RETURNING id"
-        return int(self._database.rows(sql, self._database.machine, *row[1:])[0][0])
+        return self._insert(row, None, None)
+
+    def _insert(self, row: FileRow, replaced_at: float | None, replaced_by: int | None) -> int:
+        values = (self._database.machine, *row[1:], replaced_at, replaced_by)
+        columns, marks = ", ".join(_COLUMNS), ", ".join("?" for _ in values)
+        sql = f"INSERT INTO file (machine, {columns}, replaced_at, replaced_by) VALUES ({marks}) RETURNING id"
+        return int(self._database.rows(sql, *values)[0][0])
 
     def remove(self, id: int) -> None:
         """Delete a file with its bytes. Other versions and messages that depend on it are repacked first."""
@@ -89,6 +93,20 @@ class FileArchive:
         new = self.put(row._replace(id=0))
         self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ?", new, id)
         return new
+
+    def insert_before(self, id: int, at: float, row: FileRow) -> int:
+        """Insert an earlier version of a file, which the version `id` replaced, and return its id."""
+        new = self._insert(row, at, id)
+        self._database.rows("UPDATE file SET replaced_by = ? WHERE replaced_by = ? AND id <> ?", new, id, new)
+        return new
+
+    def all_versions(self, path: str) -> list[FileRow]:
+        """The file at a path and all versions it replaced, the oldest first, whichever session was read from them."""
+        sql = f"""WITH RECURSIVE version (number, age) AS (
+                SELECT id, 0 FROM file WHERE machine = ? AND path = ? AND replaced_at IS NULL
+                UNION ALL SELECT file.id, age + 1 FROM file JOIN version ON file.replaced_by = version.number)
+            {_SELECTED} JOIN version ON version.number = file.id ORDER BY age DESC, id"""
+        return [FileRow(*row) for row in self._database.rows(sql, self._database.machine, path)]
 
     def versions(self, id: int) -> list[FileRow]:
         """A file and the versions it replaced, the oldest first, without those that another session was read from."""

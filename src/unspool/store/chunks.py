@@ -101,10 +101,14 @@ class Chunks:
             yield chunk.length, data
 
     def packed(self, file: int, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """The chunks that `read` returns, each compressed on its own: start, length, data."""
+        """The chunks that `read` returns, each compressed on its own: start, length, data. Damaged ones stay so."""
         for chunk in self._each(file, start):
-            whole = chunk.data if chunk.base is None else pack(self._unpacked(chunk))
-            yield chunk.start, chunk.length, whole
+            yield chunk.start, chunk.length, self._packed_alone(chunk)
+
+    def _packed_alone(self, chunk: _Chunk) -> bytes:
+        with suppress(DamagedError):
+            return chunk.data if chunk.base is None else pack(self._unpacked(chunk))
+        return chunk.data
 
     def start_of(self, file: int, offset: int) -> int:
         """The start of the chunk that contains the byte at `offset`."""
@@ -188,10 +192,7 @@ class Chunks:
         for other, start in self._database.rows(sql, file, file):
             chunk = self._one(other, start)
             assert chunk is not None
-            data = chunk.data
-            with suppress(DamagedError):
-                data = pack(self._unpacked(chunk))
-            self.put(other, start, chunk.length, data)
+            self.put(other, start, chunk.length, self._packed_alone(chunk))
 
     def _chain_length(self, file: int) -> int:
         """The number of versions that depend on a file, directly or through other versions."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ..core.errors import UnspoolError
 from .database import Row
-from .rows import FileRow
+from .rows import FileRow, Origin
 from .store import Store
 
 _MANY = 100_000
@@ -74,70 +74,135 @@ def copy_summary(source: Store, target: Store, session: int, copy: int) -> None:
 
 
 def copy_file(source: Store, target: Store, id: int, *, alone: bool = False) -> int:
-    """Copy the versions of a file that the other store lacks, and return the id of the newest one there.
+    """Copy the versions of a file that the other store lacks, and return the id of this one there.
 
-    If the other store has the beginning of a version, the rest is added. If it has different bytes, these become an
-    earlier version. With `alone`, earlier versions are not copied, because they may be unreadable.
+    If the other store has the beginning of a version, the rest is added. If it has different bytes, both are kept, in
+    the order in which the file had them. With `alone`, earlier versions are not copied, because they may be unreadable.
     """
-    known = target.files.at(source.files.get(id).path)
-    new = known.id if known is not None else 0
-    for version in _missing(source, target, id, alone=alone):
-        new = _copy_version(source, target, version, new)
-    return new
+    row = source.files.get(id)
+    merge = _Merge(source, target, row.path)
+    new = row
+    for version in [row] if alone else source.files.versions(id):
+        new = merge.copy(version)
+    newest = merge.known[-1]
+    return newest.id if newest.id == new.id or _is_same(source, row, target, newest) else new.id
 
 
 def has_file(source: Store, target: Store, id: int) -> bool:
-    """Whether the other store has all versions of a file, or later ones."""
-    return not _missing(source, target, id)
+    """Whether the other store has all versions of a file, or later ones that continue them."""
+    merge = _Merge(source, target, source.files.get(id).path)
+    return all(merge.find(version) is not None for version in source.files.versions(id))
 
 
 def is_newest(source: Store, target: Store, id: int) -> bool:
     """Whether the newest version of a file in the other store has the same bytes."""
     row = source.files.get(id)
     known = target.files.at(row.path)
-    if known is None or known.archived_size != row.archived_size:
-        return False
-    return _begins_with(source, row, target, known, if_damaged=True)
+    return known is not None and _is_same(source, row, target, known)
 
 
-def _missing(source: Store, target: Store, id: int, *, alone: bool = False) -> list[FileRow]:
-    """The versions of a file that the other store lacks, the oldest first."""
-    row = source.files.get(id)
-    known = target.files.at(row.path)
-    if known is not None and known._replace(id=id, gone_at=row.gone_at, verified=row.verified) == row:
-        return []
-    versions = [row] if alone else source.files.versions(id)
-    if known is None:
-        return versions
-    # Damaged bytes do not make a new version.
-    others = target.files.versions(known.id)
-    is_held = any(_begins_with(target, one, source, row, if_damaged=True) for one in others)
-    is_older = row.changed < known.changed
-    if not (is_held and is_older):
-        # The versions after the newest one that equals or continues what the other store has.
-        for number in reversed(range(len(versions))):
-            if _begins_with(source, versions[number], target, known):
-                return versions[number if versions[number].archived_size > known.archived_size else number + 1 :]
-    return [] if is_held or (is_older and row.archived_size <= known.archived_size) else [row]
+class _Merge:
+    """Adds the versions of a file to those in another store. They have to be passed in their order.
+
+    Both stores may have seen different states of the file. The order in each store is right; between versions of
+    different stores, the times at which the file was changed decide.
+    """
+
+    def __init__(self, source: Store, target: Store, path: str) -> None:
+        self._source = source
+        self._target = target
+        self.known = target.files.all_versions(path)
+        """The versions in the other store, the oldest first."""
+        self._start = 0
+        """Where the versions begin that are later than the last one that was found or added."""
+
+    def find(self, row: FileRow) -> FileRow | None:
+        """The version in the other store that has the bytes of this one, or continues it; None if there is none."""
+        place = self._place_of(row)
+        for index, known in enumerate(self.known[self._start :], self._start):
+            # The previous version may have the same bytes, if the file was only touched. If it is longer, this one was
+            # truncated.
+            is_touched = index == place - 1 and known.archived_size == row.archived_size
+            if (is_touched or known.changed >= row.changed) and self._holds(known, row):
+                if known.changed <= row.changed and known.archived_size == row.archived_size:
+                    self._start = index + 1
+                return known
+        return None
+
+    def _place_of(self, row: FileRow) -> int:
+        """The index of the first version that is later than this one."""
+        later = (n for n in range(self._start, len(self.known)) if self.known[n].changed > row.changed)
+        return next(later, len(self.known))
+
+    def _holds(self, known: FileRow, row: FileRow) -> bool:
+        if known._replace(id=row.id, gone_at=row.gone_at, verified=row.verified, origin=row.origin) == row:
+            return True
+        # Damaged bytes do not make a new version.
+        return _begins_with(self._target, known, self._source, row, if_damaged=True)
+
+    def copy(self, row: FileRow) -> FileRow:
+        """Copy a version unless `find` finds it, and return its row in the other store."""
+        known = self.find(row)
+        if known is None:
+            return self._add(row)
+        if known.changed < row.changed:
+            # The file was touched.
+            known = self.known[self._start - 1] = known._replace(changed=row.changed)
+            self._target.files.put(known)
+        return known
+
+    def _add(self, row: FileRow) -> FileRow:
+        place = self._place_of(row)
+        # Versions that are separate in one store stay so.
+        if place > self._start and _begins_with(self._source, row, self._target, self.known[place - 1]):
+            place -= 1
+            new = self.known[place] = self._update(self.known[place], row)
+        else:
+            new = self._insert(place, row)
+            self.known.insert(place, new)
+        self._start = place + 1
+        files = self._target.files
+        for start, length, data in self._source.files.packed_chunks(row.id):
+            files.put_chunk(new.id, start, length, data)
+        for start, at in self._source.files.growth(row.id):
+            files.add_growth(new.id, start, at)
+        # The new version, or the one before if it is the newest.
+        old = min(place, len(self.known) - 2)
+        if old >= 0:
+            files.shrink(self.known[old].id, self.known[old + 1].id)
+        return new
+
+    def _update(self, known: FileRow, row: FileRow) -> FileRow:
+        """Update the row of a version that this one continues."""
+        new = row._replace(id=known.id, origin=known.origin, archived_at=known.archived_at)
+        self._target.files.put(new)
+        growth = self._source.files.growth(row.id)
+        found_at = [row.archived_at or time.time(), *(at for start, at in growth if start <= known.archived_size)]
+        self._target.files.add_growth(new.id, known.archived_size, found_at[-1])
+        return new
+
+    def _insert(self, place: int, row: FileRow) -> FileRow:
+        """Insert a row between two versions, or as the oldest or newest one."""
+        files = self._target.files
+        new = row._replace(id=0, origin=_later_origin(row) if place else row.origin)
+        if place < len(self.known):
+            after = self.known[place]._replace(origin=_later_origin(self.known[place]))
+            files.put(after)
+            self.known[place] = after
+            return new._replace(id=files.insert_before(after.id, after.archived_at or time.time(), new))
+        if not place:
+            return new._replace(id=files.put(new))
+        return new._replace(id=files.replace(self.known[-1].id, row.archived_at or time.time(), new))
 
 
-def _copy_version(source: Store, target: Store, row: FileRow, before: int) -> int:
-    """Copy a version of a file that follows `before`, its newest version in the other store, or 0; return its id."""
-    if not before:
-        new = target.files.put(row._replace(id=0))
-    elif _begins_with(source, row, target, known := target.files.get(before)):
-        new = target.files.put(row._replace(id=before))
-        target.files.add_growth(before, known.archived_size, time.time())
-    else:
-        origin = "rewritten" if row.origin == "created" else row.origin
-        new = target.files.replace(before, row.archived_at or time.time(), row._replace(origin=origin))
-    for start, length, data in source.files.packed_chunks(row.id):
-        target.files.put_chunk(new, start, length, data)
-    for start, at in source.files.growth(row.id):
-        target.files.add_growth(new, start, at)
-    if before and new != before:
-        target.files.shrink(before, new)
-    return new
+def _later_origin(row: FileRow) -> Origin:
+    """The origin of a version that is not the first one of its file."""
+    return "rewritten" if row.origin == "created" else row.origin
+
+
+def _is_same(store: Store, row: FileRow, other: Store, known: FileRow) -> bool:
+    """Whether two versions have the same bytes, as far as they can be read."""
+    return known.archived_size == row.archived_size and _begins_with(store, row, other, known, if_damaged=True)
 
 
 def _begins_with(store: Store, whole: FileRow, other: Store, beginning: FileRow, *, if_damaged: bool = False) -> bool:

@@ -184,7 +184,7 @@ def test_subscriptions_are_kept_when_their_file_cannot_be_read(
         if fault is None:
             file.write_bytes(kept[:-20])
         else:
-            patch.setattr(Path, "read_bytes", lambda _: (_ for _ in ()).throw(fault))
+            patch.setattr(notifications, "read_file", lambda _: (_ for _ in ()).throw(fault))
         at_the_time = file.stat().st_ino
         with pytest.raises(UnspoolError, match=r"push\.json"):
             started_later.subscribe(other("tablet"))

@@ -71,7 +71,9 @@ def describe(error: Exception) -> ErrorReply:
 
 def _describe_http(error: HTTPException) -> ErrorReply:
     if error.status_code == 404:
-        return ErrorReply(404, "There is nothing at this address. See /api/openapi.json for the endpoints of the API.")
+        return ErrorReply(
+            404, "There is nothing at this address.", "See /api/openapi.json for the endpoints of the API."
+        )
     if error.status_code == 405:
         # The framework handles OPTIONS on all routes.
         given = (error.headers or {}).get("allow", "GET").split(", ")
@@ -84,7 +86,10 @@ def on_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]
     """Respond to an exception: with JSON below /api, with a page elsewhere."""
     reply = describe(error)
     if reply.status >= 500:
-        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        # The message of an expected error, such as a missing package, says it all.
+        expected = isinstance(error, UnspoolError)
+        reason = f": {reply.message}" if expected else ""
+        _log.error("%s %s failed%s", request.method, request.url.path, reason, exc_info=None if expected else error)
     if request.url.path.startswith("/api"):
         body = error_json(reply.status, reply.message, reply.advice, reply.code)
         return Response(body, status_code=reply.status, headers=reply.headers, media_type=MediaType.JSON)

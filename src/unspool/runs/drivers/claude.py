@@ -86,9 +86,7 @@ class ClaudeDriverFactory:
             return named
         found = _bundled_program() or shutil.which("claude")
         if found is None:
-            raise NotFoundError(
-                f"Claude Code is not installed. Install it with: {AGENTS[NAME].info.install}, which includes it."
-            )
+            raise NotFoundError(f"Claude Code is not installed. Install it with: {AGENTS[NAME].info.install}")
         return found
 
     def create(self) -> ClaudeDriver:

@@ -90,7 +90,7 @@ class CodexDriverFactory:
                 raise NotFoundError(f"Cannot run Codex: {PROGRAM_VARIABLE}={named} is not a program")
             return found
         if (found := _bundled_program() or shutil.which("codex")) is None:
-            raise MissingExtraError(f"Codex is not installed; install it with: {AGENTS['codex'].info.install}")
+            raise MissingExtraError(f"Codex CLI is not installed. Install it with: {AGENTS['codex'].info.install}")
         return found
 
     def create(self) -> Driver:

@@ -83,9 +83,10 @@ class GeminiDriverFactory:
         """Return the program set in the environment, or the one on the path."""
         named = os.environ.get(PROGRAM_VARIABLE)
         found = shutil.which(named or "gemini")
+        if found is None and named:
+            raise NotFoundError(f"Cannot run Gemini CLI: {PROGRAM_VARIABLE}={named} is not a program")
         if found is None:
-            problem = f"{PROGRAM_VARIABLE}={named} is not a program" if named else "it is not installed"
-            raise NotFoundError(f"Cannot run Gemini CLI: {problem}. Install it with: {AGENTS['gemini'].info.install}")
+            raise NotFoundError(f"Gemini CLI is not installed. Install it with: {AGENTS['gemini'].info.install}")
         return found
 
     def create(self) -> GeminiDriver:

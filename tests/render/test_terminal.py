@@ -68,7 +68,7 @@ def test_every_event_is_marked(tmp_path: Path) -> None:
         "▸ Bash  git frobnicate  ✗ exit 128",
         "— Compacted · auto · 155,000 tokens · 7 messages replaced, 0 kept —",
         "A summary.",
-        "— ✕ Interrupted by the user during tool —",
+        "— ✕ Interrupted by the user during a tool call —",
         "— ↶ 2 messages rewound here (branch 1) —",
         "▸ Bash  make  ○ unfinished (killed)",
         "! line without a record: line 17: ",

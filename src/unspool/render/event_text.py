@@ -14,10 +14,17 @@ from ..core import model as m
 from ..core.decisions import recorded_cause
 from ..core.events import kind_of
 from ..core.model import Event
+from ..core.plural import counted
 from .sanitize import one_line
 
 _WIDTH = 80
 _NAME_WIDTH = 40
+_DURING: dict[m.During, str] = {
+    "response": "a response",
+    "tool": "a tool call",
+    "subagent": "the work of a sub-agent",
+    "approval": "an approval request",
+}
 OPEN_CALLS = {"running": "still running", "waiting": "waiting for you"}
 """Texts for calls that can still get a result."""
 _BEFORE_OUTPUT = re.compile(r"(?:[A-Z][^\n]{0,80}\n){1,8}?Output:\s*(?:\n|$)")
@@ -70,10 +77,9 @@ def compaction_label(boundary: m.Boundary) -> str:
         parts.append(f"{boundary.pre_tokens:,}{after} tokens")
     replaced, kept = len(boundary.replaced_message_indices), len(boundary.preserved_message_indices)
     if boundary.scope == "messages":
-        parts.append(f"{replaced} messages replaced, {kept} kept")
+        parts.append(f"{counted(replaced, 'message')} replaced, {kept:,} kept")
     else:
-        dropped = len(boundary.dropped_tool_use_ids)
-        parts.append(f"{dropped} result{'s' if dropped != 1 else ''}")
+        parts.append(counted(len(boundary.dropped_tool_use_ids), "result"))
     return " · ".join(parts)
 
 
@@ -82,7 +88,8 @@ def interruption_label(interruption: m.Interruption) -> str:
     who = "by the user" if interruption.type == "user" else "by the system"
     cause = recorded_cause(interruption)
     why = f": {cause}" if cause else ""
-    return f"Interrupted {who} during {interruption.during}{confidence_suffix(interruption.confidence)}{why}"
+    during = _DURING[interruption.during]
+    return f"Interrupted {who} during {during}{confidence_suffix(interruption.confidence)}{why}"
 
 
 def clear_label(clear: m.ContextClear) -> str:
@@ -97,14 +104,13 @@ def fork_label(branch: m.Branch) -> str:
         "rewind": "rewound", "interrupted": "abandoned", "resumed": "left behind on resume", "retry": "tried again",
         "fork": "forked",
     }[branch.reason]  # fmt: skip
-    plural = "s" if branch.length != 1 else ""
-    return f"{branch.length} message{plural} {why} here (branch {branch.id})"
+    return f"{counted(branch.length, 'message')} {why} here (branch {branch.id})"
 
 
 def resume_label(resume: m.Resume) -> str:
     """Describe a resume, and how many messages were lost from the context."""
     lost = len(resume.lost_message_indices)
-    onward = f"; {lost} messages were lost from the context" if lost else ""
+    onward = f"; {counted(lost, 'message')} {'was' if lost == 1 else 'were'} lost from the context" if lost else ""
     return f"Resumed ({resume.evidence}){confidence_suffix(resume.confidence)}{onward}"
 
 

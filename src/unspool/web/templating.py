@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from ..core.events import BADGE_KINDS, LISTED_KINDS, MARKED_KINDS, EventKind
 from ..core.model import MADE_UP_RESULT
+from ..core.plural import counted
 from ..core.timestamps import from_seconds
 from ..formats import FORMATS
 from ..render.ansi import coloured
@@ -101,6 +102,7 @@ def _filters() -> dict[str, Callable[..., object]]:
         "outcome_text": outcome_text,
         "asked_text": asked_text,
         "number": number,
+        "counted": counted,
         "duration": duration,
         "when": when,
         "base_name": base_name,

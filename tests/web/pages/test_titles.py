@@ -115,3 +115,9 @@ def test_a_sub_agent_without_its_session_is_named_as_one(client: Client) -> None
 
 def test_a_short_message_of_an_error_is_shown_once(client: Client) -> None:
     assert words_of(client, "/events/errors").count("no wood") == 1
+
+
+def test_a_single_event_is_counted_in_the_singular(client: Client) -> None:
+    """Both in the list and in the groups."""
+    assert "1 error " in words_of(client, "/events/errors")
+    assert "in 1 failure " in words_of(client, "/events/errors?view=groups")

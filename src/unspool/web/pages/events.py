@@ -13,6 +13,7 @@ from litestar.params import FromPath, FromQuery
 from ...core import model as m
 from ...core.events import BY_NAME, find_listed_kind
 from ...core.model import Event
+from ...core.plural import counted
 from ...core.timestamps import parse_time
 from ...render.event_text import describe_event
 from ...render.sanitize import one_line
@@ -91,6 +92,7 @@ def _page(store: Store, kind: str, filter: dict[str, str | None], page: int, pro
         "empty": listing.empty,
         "filter": filter,
         "total": total,
+        "count": counted(total, listing.title.lower().removesuffix("s")),
         "is_filtered": any(value for name, value in filter.items() if name != "view"),
         "failures": group_failures(store, wanted) if grouped else None,
         "views": _views(kind, filter) if can_group else [],

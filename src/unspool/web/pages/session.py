@@ -86,6 +86,7 @@ class SessionView(msgspec.Struct, kw_only=True):
     tokens_out: int
     cost: Cost
     """At list prices, with sub-agents."""
+    cost_includes_subagents: bool
     choices: Choices
     unfinished: int
     has_review: bool
@@ -192,6 +193,7 @@ def _shown(query: SessionQuery, position: Position) -> tuple[int, range]:
 def _view(query: SessionQuery, branch: int, shown: range, choices: Choices) -> SessionView:
     head, row, path = query.head, query.row, query.path(branch)
     started, ended, usage = head.info.started_at, head.info.ended_at, head.info.usage
+    cost = usage_of(query)
     return SessionView(
         row=row,
         head=head,
@@ -213,7 +215,8 @@ def _view(query: SessionQuery, branch: int, shown: range, choices: Choices) -> S
         seconds=(ended - started).total_seconds() if started is not None and ended is not None else None,
         tokens_in=sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write)),
         tokens_out=usage.output or 0,
-        cost=usage_of(query).total,
+        cost=cost.total,
+        cost_includes_subagents=bool(cost.subagents),
         choices=choices,
         unfinished=sum(not one.is_open for one in head.orphans),
         has_review=has_review(query),

@@ -38,13 +38,13 @@ def answer(visitor: Visitor, run: str, verdict: str, **facts: Any) -> None:
 
 
 def test_a_run_is_reviewed_and_a_file_reverted(visitor: Visitor, server: Served) -> None:
-    """The receipt is in the call, the review lists the change by approval, and a revert shows what it writes."""
+    """The receipt is in the call, the review lists the decisions, and a revert shows what it writes."""
     path = server.project / "greeting.txt"
     path.write_text("good morning\n")
     page = begin(visitor, "write greeting.txt good evening\nrun make test\nsay Done.")
     run = run_of(page)
     answer(visitor, run, "allow")
-    answer(visitor, run, "deny", reason="not now")
+    answer(visitor, run, "deny", reason="not now, the tests of the other branch still run in this folder")
     expect(page.locator(".entry.answer", has_text="Done.")).to_have_count(1)
     expect(page.locator(".call.ok .receipt .decided")).to_contain_text("allowed by the tests")
     expect(page.locator(".call.rejected .receipt .decided")).to_contain_text("not now")

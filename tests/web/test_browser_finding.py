@@ -294,6 +294,15 @@ def test_facets_narrow_a_search(visitor: Visitor) -> None:
     page.wait_for_url("**sort=time")
 
 
+def test_a_long_title_fits_on_a_phone(browser: Any, server: Server) -> None:
+    """Also one without a place to break it, such as a URL."""
+    phone = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = phone.open("/search?q=lighthouse")
+    page.locator("section.result h2 a").first.evaluate("(link) => (link.textContent = 'x'.repeat(200))")
+    assert not is_sideways(page)
+    phone.leave()
+
+
 def test_hits_are_marked_where_they_lead(visitor: Visitor) -> None:
     """Also in a call, which is unfolded."""
     page = visitor.open("/search?q=lamp+tool:bash")
@@ -329,6 +338,17 @@ def test_the_palette_shows_titles_before_the_full_text_is_searched(visitor: Visi
     expect(page.locator("#palette-list .where").first).to_be_visible()
     assert chosen.get_attribute("href") == before
     pictures(page, "palette")
+
+
+def test_the_palette_lists_every_view_once(visitor: Visitor) -> None:
+    """Although the menu repeats some of them for narrow screens."""
+    page = visitor.open("/")
+    page.keyboard.press("Control+k")
+    views = page.locator("#palette-list [role=option]", has=page.locator(".kind", has_text="view"))
+    expect(views.locator(".label", has_text="Rejections")).to_have_count(1)
+    names = views.locator(".label").all_text_contents()
+    assert {"Sessions", "Files", "Stats", "Agents"} <= set(names)
+    assert len(names) == len(set(names))
 
 
 def test_enter_follows_what_was_typed(visitor: Visitor) -> None:

@@ -51,7 +51,9 @@ export class Palette {
     this.isMoved = false;
     const words = this.input.value.trim();
     const query = new URLSearchParams({ q: words });
-    const views = [["Sessions", "/"], ...findAll(".views a").map(({ textContent, href }) => [textContent, href])];
+    // On a narrow screen, the menu also holds the links that are outside of it on a wide one.
+    const linked = new Map(findAll(".views a").map(({ href, textContent }) => [href, textContent]));
+    const views = [["Sessions", "/"], ...[...linked].map(([href, name]) => [name, href])];
     const meant = views.filter(([name]) => name.toLowerCase().includes(words.toLowerCase()));
     const known = meant.map(([name, href]) => link("view", name, href));
     if (words) known.push(link("search", words, `/search?${query}`));

@@ -64,7 +64,9 @@ def test_compare_page(client: Client, store: Store) -> None:
     query, branch = query_with_fork(store)
     parsed = page(client, f"{address(url_name(query.row))}/compare?a=0&b={branch.id}")
     assert_valid_structure(parsed)
-    assert f"They fork after #{branch.parent_index}" in " ".join(parsed.words.split())
+    words = " ".join(parsed.words.split())
+    assert f"Active branch and branch {branch.id}" in words
+    assert f"They fork after #{branch.parent_index}" in words
 
 
 def test_images_are_served_as_images_only(client: Client, store: Store) -> None:

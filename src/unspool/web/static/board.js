@@ -59,5 +59,6 @@ export function startBoard() {
     await start(form);
     button.disabled = false;
   });
-  button.disabled = false;
+  // Without an agent that is installed, there is nothing to start.
+  button.disabled = !find("[name=agent]:enabled", form);
 }

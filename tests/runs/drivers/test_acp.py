@@ -479,7 +479,7 @@ def test_failed_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(UnspoolError, match="it is broken"):
                 await at.start()
             monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "missing"))
-            with pytest.raises(NotFoundError, match="npm install"):
+            with pytest.raises(NotFoundError, match="missing is not a program"):
                 GeminiDriverFactory().create()
 
     run(body())

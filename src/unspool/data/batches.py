@@ -85,8 +85,9 @@ class _Arrays:
         self._numbers = numbers
         self._locations = locations
         self._report = report
-        self._lines = self._taken() if len(numbers) > _FEW_ROWS else None
+        self._lines = self._look_up() if len(numbers) > _FEW_ROWS else None
         """The columns of the rows' locations; None if they are converted from lists."""
+        # The distinct origins, and the index of each row's origin among them.
         if self._lines is not None:
             origins = self._lines.column(0).dictionary_encode()
             self._used = [locations.origins[number] for number in origins.dictionary.to_pylist()]
@@ -97,9 +98,9 @@ class _Arrays:
             indices = [found.setdefault(every[number], len(found)) for number in numbers]
             self._used = [locations.origins[number] for number in found]
             self._indices = arrow.array(indices, arrow.int32())
-        """The distinct origins, and the index of each row's origin among them."""
 
-    def _taken(self) -> Any:
+    def _look_up(self) -> Any:
+        """Return the locations of the rows; None if Arrow cannot represent one of them."""
         try:
             return self._locations.batch.take(self._arrow.array(self._numbers, self._arrow.int64()))
         except self._impossible:

@@ -44,6 +44,10 @@ SQL = re.compile(
     r"\bPRAGMA\b|\b(?:ORDER|GROUP) BY\b|\b\w+\.\w+ (?:=|<>|[<>]=?|IN|LIKE|IS NOT|IS) (?:\(?\?|NULL)"
 )
 """Statements, and fragments of conditions."""
+PREPARING = tuple(
+    f"msgspec.{name}(" for name in ("json.Decoder", "json.decode", "msgpack.Decoder", "msgpack.decode", "convert")
+)
+"""Calls that may be the first to use a Struct."""
 WITH_SQL = ("store", "data.sql")
 """The store, the log of runs, which has a database of its own, and the tables in DuckDB."""
 NAMES_AGENTS = {
@@ -322,3 +326,17 @@ def test_sql_is_written_in_the_store() -> None:
 def test_sql_is_recognised(text: str) -> None:
     """Whole statements and parts of them."""
     assert SQL.search(text)
+
+
+def test_structs_are_prepared_under_one_lock() -> None:
+    """Typed decoders come from `core.typed_json`: those of msgspec crash if two threads create them together."""
+
+    def decoders(module: str) -> list[str]:
+        calls = (node for node in measure.nodes_of(path_of(module)) if isinstance(node, ast.Call))
+        return [text for call in calls if prepares_structs(text := ast.unparse(call), call)]
+
+    def prepares_structs(text: str, call: ast.Call) -> bool:
+        typed = call.args[1:] if text.startswith("msgspec.json.decode") else call.args
+        return text.startswith(PREPARING) and bool(typed or call.keywords)
+
+    assert offenders((name for name in modules() if name != "core.typed_json"), decoders) == {}

@@ -60,6 +60,10 @@ def held_port() -> socket.socket:
     return held
 
 
+_started: weakref.WeakValueDictionary[str, Server] = weakref.WeakValueDictionary()
+"""Servers by their address."""
+
+
 class Server:
     """`unspool serve` as a user starts it, on a home directory that a test may write to."""
 
@@ -83,7 +87,8 @@ class Server:
             *self._within, sys.executable, "-m", "unspool", "serve", "--home", str(self.home),
             "--store", str(self.store), "--no-browser", "--port", str(self.port), *self._options,
         ]  # fmt: skip
-        environment = os.environ | {"UNSPOOL_DATA": str(self._folder / "data")}
+        # If it crashes, its log says where.
+        environment = os.environ | {"UNSPOOL_DATA": str(self._folder / "data"), "PYTHONFAULTHANDLER": "1"}
         with (self._folder / "errors.txt").open("ab") as errors:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         output = self._process.stdout
@@ -93,14 +98,18 @@ class Server:
         assert found, (self._folder / "errors.txt").read_text()
         self.port, self.token = int(found[1]), found[2]
         self.base = f"http://127.0.0.1:{self.port}"
+        _started[urlsplit(self.base).netloc] = self
         return self
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Ask it to end. It must not have ended by itself."""
         if self._process is not None:
-            self._process.terminate()
-            self._process.communicate(timeout=PATIENCE)
-            self._process = None
+            try:
+                self.assert_running()
+            finally:
+                self._process.terminate()
+                self._process.communicate(timeout=PATIENCE)
+                self._process = None
 
     def kill(self) -> None:
         """End it without asking."""
@@ -112,10 +121,17 @@ class Server:
     @property
     def errors(self) -> str:
         """What it had to complain about."""
-        return (self._folder / "errors.txt").read_text()
+        path = self._folder / "errors.txt"
+        return path.read_text() if path.exists() else ""
+
+    def assert_running(self) -> None:
+        """Fail with its exit status and log if it ended although nobody asked it to."""
+        status = self._process.poll() if self._process is not None else None
+        assert status is None, f"the server ended by itself with status {status}: {self.errors}"
 
     def api(self, path: str) -> Any:
         """An answer of the API."""
+        self.assert_running()
         request = urllib.request.Request(f"{self.base}/api{path}", headers={"authorization": f"Bearer {self.token}"})
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
@@ -295,8 +311,15 @@ def until(page: Page, condition: str, argument: Any = None) -> Any:
     """Until an expression is true in a page; its value. (Playwright's own waiting evaluates text in the page, which the
     page's policy forbids.)
     """
+    server = _started.get(urlsplit(page.url).netloc)
+
+    def value() -> Any:
+        if server is not None:
+            server.assert_running()
+        return _evaluated(page, condition, argument)
+
     return wait_until(
-        lambda: _evaluated(page, condition, argument),
+        value,
         f"{condition} with {argument}",
         detail=lambda: f"{page.url} {_evaluated(page, _STATE, None)}",
     )

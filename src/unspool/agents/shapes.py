@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..core import typed_json
 from ..io.decode import RecordDecoder, decode_any
 from ..io.files import log_of, read_batches
 from ..io.sources import JsonDocument, LogSource
@@ -79,7 +80,7 @@ def new_in(shape: Shape, known: dict[str, set[str]]) -> NewShape:
 def known_shapes() -> dict[str, dict[str, set[str]]]:
     """By agent: the kinds of records that are known, and the fields of each."""
     data = resources.files(__package__).joinpath(KNOWN).read_bytes()
-    return msgspec.json.decode(data, type=dict[str, dict[str, set[str]]])
+    return typed_json.decode(data, type=dict[str, dict[str, set[str]]])
 
 
 def paths_in(value: object, opaque: frozenset[str] = _OPAQUE, path: str = "", depth: int = 0) -> Iterator[str]:

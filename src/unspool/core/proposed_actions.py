@@ -12,6 +12,7 @@ import msgspec
 
 from ..io.decode import decode_any
 from . import model as m
+from . import typed_json
 from .notebook_cells import CellMode
 
 _SLOW_AT = 4_000
@@ -41,7 +42,7 @@ class Subject(msgspec.Struct):
     path: Any = None
 
 
-_subject = msgspec.json.Decoder(Subject)
+_subject = typed_json.decoder(Subject)
 
 
 def subject_in(raw: msgspec.Raw) -> Subject | None:

@@ -15,6 +15,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import msgspec
 
 from .._version import __version__
+from ..core import typed_json
 from ..core.errors import UnspoolError, UsageError
 
 HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
@@ -90,7 +91,7 @@ class Collector:
 
     def _accept(self, data: bytes) -> None:
         try:
-            partial = msgspec.json.decode(data, type=_Answer).partial_success if data.strip() else None
+            partial = typed_json.decode(data, type=_Answer).partial_success if data.strip() else None
         except msgspec.DecodeError:
             # Some collectors respond with plain text.
             partial = None

@@ -10,6 +10,7 @@ import msgspec
 
 from ..agents import agent_named
 from ..core import model as m
+from ..core import typed_json
 from ..core.session import Session, ToolUse
 from .conversation import EmptyContextError, conversation_at
 from .openai_request import OpenAIMessages
@@ -201,4 +202,4 @@ def _kind(action: m.Action) -> str:
 
 
 def _typed(messages: list[dict[str, Any]]) -> list[PairMessage]:
-    return msgspec.convert(messages, list[PairMessage])
+    return typed_json.convert(messages, list[PairMessage])

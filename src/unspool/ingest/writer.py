@@ -12,6 +12,7 @@ import msgspec
 
 from ..agents import AGENTS
 from ..core import model as m
+from ..core import typed_json
 from ..core.assemble import SessionAssembler
 from ..core.builder import SessionBuilder
 from ..core.decisions import apply_decisions, main_session
@@ -38,8 +39,8 @@ Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 """Returns the files that a tool call is about."""
 
 _encode = msgspec.json.Encoder().encode
-_MESSAGE = msgspec.json.Decoder(m.Message)
-_MESSAGES = msgspec.json.Decoder(list[m.Message])
+_MESSAGE = typed_json.decoder(m.Message)
+_MESSAGES = typed_json.decoder(list[m.Message])
 
 
 class Messages(NamedTuple):
@@ -76,7 +77,7 @@ class Messages(NamedTuple):
 
 
 _TO_BYTES = msgspec.msgpack.Encoder()
-_LISTS = msgspec.msgpack.Decoder(tuple[list[EncodedRow], UsageRows, list[tuple[int, str]]])
+_LISTS = typed_json.msgpack_decoder(tuple[list[EncodedRow], UsageRows, list[tuple[int, str]]])
 
 
 def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: list[m.Message]) -> Messages:

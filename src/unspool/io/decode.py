@@ -16,6 +16,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from ..core import typed_json
 from ..core.plural import counted
 from ..core.timestamps import parse_moment
 from .lines import Block, block_of
@@ -101,7 +102,7 @@ class RecordDecoder(Generic[T]):
 
     def __init__(self, record: type[T], is_record: Callable[[dict[str, Any]], bool]) -> None:
         self._type = record
-        self._decoder = msgspec.json.Decoder(record)
+        self._decoder = typed_json.decoder(record)
         self._is_record = is_record
 
     def batch(self, block: Block) -> Batch[T]:
@@ -337,7 +338,7 @@ def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) 
 def _convert(value: Any, kind: Any) -> Any:
     if kind is msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(value))
-    return msgspec.json.decode(msgspec.json.encode(value), type=kind)
+    return typed_json.decode(msgspec.json.encode(value), type=kind)
 
 
 def _struct_in(kind: Any) -> type[Any] | None:

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from ..core import model as m
+from ..core import typed_json
 from ..core.errors import UsageError
 from ..core.session import Session
 from ..redact import Redactor
@@ -82,7 +83,7 @@ class ToolRequest:
 
     def decoded(self, json: bytes, type: type[_T]) -> _T:
         """Decode a value from the store, without secrets."""
-        return msgspec.json.decode(json if self._redactor is None else self._redactor.data(json), type=type)
+        return typed_json.decode(json if self._redactor is None else self._redactor.data(json), type=type)
 
     def messages(self, row: SessionRow, first: int, end: int) -> list[m.Message]:
         """Return the messages from `first` up to, but not including, `end`, without secrets."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..core import typed_json
 from ..core.errors import NotFoundError, UsageError
 from .request import BudgetParams, ToolRequest
 from .response import MAX_BUDGET, MIN_BUDGET, check_budget
@@ -92,7 +93,7 @@ def call_tool(request: ToolRequest, name: str, arguments: Mapping[str, Any]) -> 
     """Run a tool and return its text. Raises UnspoolError."""
     tool = find_tool(name)
     try:
-        params = msgspec.convert(dict(arguments), tool.params, strict=False)
+        params = typed_json.convert(dict(arguments), tool.params, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"{tool.name}: {error}") from error
     check_budget(params.budget)

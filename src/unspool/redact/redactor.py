@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from ..core import model as m
+from ..core import typed_json
 from ..core.session import Session
 from .detect import RULES, Secret, find_secrets, may_contain_secrets
 from .personal import PersonalData
@@ -139,7 +140,7 @@ class Redactor:
         """Return a redacted copy of a Struct; the same object if there is nothing to redact."""
         data = _ENCODE(value)
         redacted = self.data(data)
-        return value if redacted is data else msgspec.json.decode(redacted, type=type(value))
+        return value if redacted is data else typed_json.decode(redacted, type=type(value))
 
     def _placeholder(self, secret: Secret, data: bytes) -> str:
         # A private key has line breaks in text and escapes in JSON, but must have the same placeholder in both.

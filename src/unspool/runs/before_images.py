@@ -24,6 +24,7 @@ import zstandard
 
 from ..agents import agent_named
 from ..core import model as m
+from ..core import typed_json
 from ..core.errors import NotFoundError
 from ..render.diff import changed_files
 from ..store.run_log import RunLog
@@ -251,4 +252,4 @@ def resolved(path: str, folder: str) -> str:
 def images_of(log: RunLog, agent: str, session: str) -> list[BeforeImage]:
     """Return the copies of a session's files, oldest first."""
     entries = log.entries_about(agent, session, IMAGES_SAVED)
-    return [image for entry in entries for image in msgspec.json.decode(entry.data, type=SavedImages).images]
+    return [image for entry in entries for image in typed_json.decode(entry.data, type=SavedImages).images]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..core import model as m
+from ..core import typed_json
 from ..core.errors import DamagedError
 from .chunks import Chunks, quiet_file
 from .compression import pack, pack_tightly, unpack, unpack_against
@@ -55,8 +56,8 @@ class _Located(msgspec.Struct):
     source: m.Source
 
 
-_SOURCES = msgspec.json.Decoder(list[_Located])
-_RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_SOURCES = typed_json.decoder(list[_Located])
+_RAW_LIST = typed_json.decoder(list[msgspec.Raw])
 
 
 class Blocks:

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..core import typed_json
 from ..io.listing import read_file
 from .private_files import replace_private
 
@@ -172,7 +173,7 @@ def _insert(connection: sqlite3.Connection, previous: str, content: Content) -> 
 def read_head(folder: Path) -> Head | str | None:
     """The newest row according to the file; None if there is no file, the reason if it cannot be read."""
     try:
-        return msgspec.json.decode(read_file(folder / HEAD_NAME), type=Head)
+        return typed_json.decode(read_file(folder / HEAD_NAME), type=Head)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

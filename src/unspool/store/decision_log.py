@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..core import typed_json
 from ..core.decisions import RecordedDecision, TurnEnd
 from . import decision_chain
 from .decision_chain import Content
@@ -37,7 +38,7 @@ _SETTLED_SECONDS = 10.0
 """A database that was written to more recently is read again each time: its size and time may not have changed yet."""
 UNKNOWN = "|?"
 """The mark of unreadable decisions: sessions that were read without them are read again once they are readable."""
-_DECISION = msgspec.json.Decoder(RecordedDecision)
+_DECISION = typed_json.decoder(RecordedDecision)
 _BySession = dict[tuple[str, str], list[RecordedDecision]]
 
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..core import typed_json
 from ..core.decisions import RecordedDecision
 from ..core.errors import UnspoolError
 from .decision_chain import BEFORE_START, HEAD_NAME, Break, Head, Link, Start, digest_of_older, links, read_head
@@ -109,7 +110,7 @@ def _start_faults(log: _Log) -> Iterator[Fault]:
     start = None
     if first is not None and first.content.kind == "start":
         with suppress(msgspec.DecodeError, TypeError):
-            start = msgspec.json.decode(first.content.data, type=Start)
+            start = typed_json.decode(first.content.data, type=Start)
     if start is None or first is None:
         yield Fault(None, "missing", "The first entry of the chain is missing")
     elif first.id != start.first:
@@ -141,7 +142,7 @@ def _break_fault(link: Link) -> Fault:
     """Describe what a writer found when it appended to the log."""
     noted = None
     with suppress(msgspec.DecodeError, TypeError):
-        noted = msgspec.json.decode(link.content.data, type=Break)
+        noted = typed_json.decode(link.content.data, type=Break)
     if noted is None or noted.head is None:
         return Fault(link.id, "head", f"When entry {link.id} was written, {HEAD_NAME} was missing or damaged")
     text = f"When entry {link.id} was written, entry {noted.head.id} had been removed or replaced"
@@ -155,9 +156,9 @@ def _session_faults(found: list[Link]) -> Iterator[Fault]:
         if link.content.kind != "decision":
             continue
         with suppress(msgspec.DecodeError, TypeError):
-            known = msgspec.json.decode(link.content.data, type=_About).session
+            known = typed_json.decode(link.content.data, type=_About).session
             if known is None and link.id in later:
-                known = msgspec.json.decode(later[link.id].content.data, type=_About).session
+                known = typed_json.decode(later[link.id].content.data, type=_About).session
             if link.content.session != known:
                 yield Fault(link.id, "changed", f"{_name(link)} was assigned to another session")
 
@@ -199,7 +200,7 @@ def _name(link: Link) -> str:
     """The number of an entry, with a summary of its current content."""
     with suppress(msgspec.DecodeError, TypeError):
         if link.content.kind == "decision":
-            decision = msgspec.json.decode(link.content.data, type=RecordedDecision)
+            decision = typed_json.decode(link.content.data, type=RecordedDecision)
             about = [decision.verdict.replace("_", " "), decision.tool, f"by {decision.who}" if decision.who else None]
             return f"Entry {link.id} ({' '.join(filter(None, about))}, {decision.at:%Y-%m-%d %H:%M} UTC)"
     return f"Entry {link.id}"

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from ..core import typed_json
 from ..core.errors import DamagedError
 from .blocks import BLOCK, Block, Blocks
 from .chunks import Chunks
@@ -20,7 +21,7 @@ from .messages import decode_block, decode_head, decode_patches
 from .rows import SessionRow
 from .store import Store
 
-_EVENT = msgspec.json.Decoder(msgspec.Raw)
+_EVENT = typed_json.decoder(msgspec.Raw)
 
 DIFFERS = "the file on disk has different bytes, although its size and times match those of the archived file"
 TWICE = "stored twice"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from ..core import model as m
+from ..core import typed_json
 from ..core.lineage import Lineage, SessionKey
 from .filters import EventFilter
 from .rows import SessionRow
@@ -43,7 +42,7 @@ def _links(store: Store, rows: Iterable[SessionRow]) -> _Links:
     """The connections between sessions, in both directions, that are known without decoding their records."""
     pairs = [(_key(row), name) for row in rows for name in (row.origin, row.parent)]
     clears = store.events.select(EventFilter(kinds=("clear",)))
-    pairs += [(_key(row.session), msgspec.json.decode(row.event, type=m.ContextClear).next_session) for row in clears]
+    pairs += [(_key(row.session), typed_json.decode(row.event, type=m.ContextClear).next_session) for row in clears]
     links: _Links = {}
     for key, name in pairs:
         if name is not None and name != key.id:

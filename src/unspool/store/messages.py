@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from ..core import model as m
+from ..core import typed_json
 from ..core.errors import DamagedError, NotFoundError
 from ..core.session import Session
 from .blocks import BLOCK, Block, Blocks
@@ -72,17 +73,6 @@ class _Outline(msgspec.Struct):
             link=self.link,
             queued=self.queued,
         )
-
-
-_decoders: dict[object, Any] = {}
-
-
-def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
-    """Return a decoder, created on first use: that takes a while, and listing sessions decodes no messages."""
-    if kind not in _decoders:
-        _decoders[kind] = msgspec.json.Decoder(kind)
-    decoder: msgspec.json.Decoder[_T] = _decoders[kind]
-    return decoder
 
 
 class StoredMessages:
@@ -157,8 +147,8 @@ class StoredMessages:
         wanted = slice(max(0, first - block.first), None if last is None else max(0, last - block.first))
         try:
             # Only the messages in the range are decoded.
-            decode = _decoder(m.Message).decode
-            yield from [decode(raw) for raw in _decoder(list[msgspec.Raw]).decode(json)[wanted]]
+            decode = typed_json.decoder(m.Message).decode
+            yield from [decode(raw) for raw in typed_json.decoder(list[msgspec.Raw]).decode(json)[wanted]]
         except msgspec.DecodeError:
             damaged = self._note(block.session, "messages", block.first, block.length)
             yield from list(damaged.placeholders())[wanted]
@@ -199,14 +189,14 @@ class StoredMessages:
             if may_match(data) or bisect_left(rewritten, first) < bisect_left(rewritten, first + BLOCK):
                 # Decoded only now: if no block has to be decoded, patches are not needed.
                 patches = self._decoded_patches(id, json) if patches is None else patches
-                found = self._decoded(_decoder(list[m.Message]), id, first, count, data)
+                found = self._decoded(typed_json.decoder(list[m.Message]), id, first, count, data)
                 yield from self._patched(found or (), patches)
 
     def outlines(self, id: int, patches: MessagePatches) -> list[m.Message]:
         """All messages without their text: parents, authors, and the ids of calls and results."""
         messages: list[m.Message] = []
         for first, count, data in self._each(id):
-            outlines = self._decoded(_decoder(list[_Outline]), id, first, count, data)
+            outlines = self._decoded(typed_json.decoder(list[_Outline]), id, first, count, data)
             if outlines is None:
                 messages += self._note(id, "messages", first, count).placeholders()
             else:
@@ -218,7 +208,7 @@ class StoredMessages:
     def hashes(self, id: int) -> Iterator[int]:
         """A hash of the JSON of each message, valid in this process. Patches are not included."""
         for first, count, data in self._each(id):
-            found = self._decoded(_decoder(list[msgspec.Raw]), id, first, count, data)
+            found = self._decoded(typed_json.decoder(list[msgspec.Raw]), id, first, count, data)
             yield from [_NO_HASH] * count if found is None else [hash(bytes(raw)) for raw in found]
 
     def _each(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, int, bytes]]:
@@ -262,13 +252,13 @@ def decode_head(head: bytes) -> Session:
     if not head:
         raise NotFoundError("this session is no longer in the store; `unspool ls` lists all sessions")
     try:
-        return _decoder(Session).decode(unpack(head))
+        return typed_json.decoder(Session).decode(unpack(head))
     except (DamagedError, msgspec.DecodeError) as error:
         raise DamagedError(SessionDamage(0, "summary").text) from error
 
 
 def _decoded_patches(json: bytes) -> MessagePatches:
-    return _decoder(MessagePatches).decode(json) if json else MessagePatches()
+    return typed_json.decoder(MessagePatches).decode(json) if json else MessagePatches()
 
 
 def decode_patches(patches: bytes) -> MessagePatches:
@@ -278,7 +268,7 @@ def decode_patches(patches: bytes) -> MessagePatches:
 
 def decode_block(json: bytes, count: int) -> list[m.Message]:
     """The messages of a block. Raises DamagedError and DecodeError."""
-    messages = _decoder(list[m.Message]).decode(json)
+    messages = typed_json.decoder(list[m.Message]).decode(json)
     if len(messages) != count:
         raise DamagedError(f"it has {len(messages)} messages instead of {count}")
     return messages

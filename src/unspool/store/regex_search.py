@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from ..core import typed_json
 from ..render.sanitize import harmless
 from ..search.query import Filters, parse
 from ..search.snippet import Snippet
@@ -209,7 +210,7 @@ def literal_in(pattern: str) -> bytes:
 
 def main() -> None:
     """Read a request from standard input and write the result to standard output."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=RegexRequest)
+    request = typed_json.decode(sys.stdin.buffer.read(), type=RegexRequest)
     store = open_store(request.location, read_only=True)
     # Time is measured from here: it takes a while to start a process.
     sys.stdout.buffer.write(STARTED)

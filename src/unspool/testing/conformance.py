@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..agents import AGENTS, Agent, SessionRef
+from ..core import typed_json
 from ..core.context_export import ContextLists, ReplyContext, each_reply
 from ..core.session import Session
 from ..core.stream import StreamLine, collect
@@ -24,8 +25,8 @@ _CUT = 200
 _HEAD = 100
 """The number of characters of a summary that are compared."""
 _encode = msgspec.json.Encoder().encode
-_session = msgspec.json.Decoder(Session)
-_line = msgspec.json.Decoder(StreamLine)
+_session = typed_json.decoder(Session)
+_line = typed_json.decoder(StreamLine)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..core import typed_json
 from ..core.errors import UnspoolError
 from ..io.listing import read_file
 
@@ -183,7 +184,7 @@ def _decode(data: bytes, name: str) -> _File:
         # Imported late: most programs that use the store need no prices.
         import tomllib
 
-        return msgspec.convert(tomllib.loads(data.decode()), _File)
+        return typed_json.convert(tomllib.loads(data.decode()), _File)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise UnspoolError(f"{name} is not a list of prices: {error}; see the list that comes with unspool") from error
 

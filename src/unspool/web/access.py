@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..core import typed_json
 from ..core.errors import UnspoolError
 from ..io.listing import read_file
 from ..store.private_files import locked, replace_private
@@ -209,7 +210,7 @@ class Access:
             status = path.stat()
             stamp = (status.st_ino, status.st_mtime_ns)
             if stamp != self._stamp:
-                self._record = msgspec.json.decode(read_file(path), type=_Record)
+                self._record = typed_json.decode(read_file(path), type=_Record)
                 self._stamp = stamp
 
     def _save(self, path: Path) -> None:

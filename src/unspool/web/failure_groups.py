@@ -10,6 +10,7 @@ import msgspec
 
 from ..agents import agent_named
 from ..core import model as m
+from ..core import typed_json
 from ..core.events import kind_of
 from ..render.sanitize import one_line
 from ..store import Store
@@ -76,7 +77,7 @@ def group_failures(store: Store, filter: EventFilter) -> FailureGroups:
     commands = {id: _commands(store, found) for id, found in by_session.items()}
     groups: dict[tuple[str, str], FailureGroup] = {}
     for row in rows:
-        failure = msgspec.json.decode(row.event, type=m.Failure)
+        failure = typed_json.decode(row.event, type=m.Failure)
         command = commands[row.session.id].get(failure.tool_use_id or "") or row.tool or ""
         key = command, normal_message(failure.text) or kind_of(failure).noun
         groups.setdefault(key, FailureGroup(command=key[0], message=key[1])).add(row)
@@ -125,7 +126,7 @@ _MOST_KNOWN = 2000
 
 def _commands(store: Store, rows: Iterable[EventRow]) -> dict[str, str]:
     """Return the commands of calls that failed in one session, by the id of the call."""
-    failures = [msgspec.json.decode(row.event, type=m.Failure) for row in rows]
+    failures = [typed_json.decode(row.event, type=m.Failure) for row in rows]
     wanted = {failure.tool_use_id for failure in failures if failure.tool_use_id is not None}
     session = next(iter(rows)).session if failures else None
     if session is None or not wanted:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ..core import typed_json
 from ..store.locate import STORE_VARIABLE
 
 _PAUSES = (0.5, 1, 2, 5, 10, 30)
@@ -18,7 +19,7 @@ _PAUSES = (0.5, 1, 2, 5, 10, 30)
 _END_SECONDS = 10
 """Time to finish a transaction, even on a busy machine."""
 _LONGEST_REPORT = 1 << 20
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = typed_json.decoder(dict[str, Any]).decode
 _log = logging.getLogger("unspool.web")
 
 

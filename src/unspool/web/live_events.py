@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from ..core import model as m
+from ..core import typed_json
 from ..core.errors import NotFoundError
 from ..store import Store
 from ..store.rows import Change
@@ -31,7 +32,7 @@ _POLL_SECONDS = 1.0
 _MOST_MESSAGES = 100
 _MOST_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, object]).decode
+_decode = typed_json.decoder(dict[str, object]).decode
 _log = logging.getLogger("unspool.web")
 
 RenderEntries = Callable[[SessionQuery, int, int], list[LiveEntry]]
@@ -190,7 +191,7 @@ def event_of(store: Store, row: Change, render: RenderEntries | None = None) -> 
     session = store.sessions.get(row.session) if row.session is not None else None
     facts = _decode(row.data)
     known = {name: value for name, value in facts.items() if name in LiveEvent.__struct_fields__}
-    event = msgspec.convert({"seq": row.seq, "at": row.at, "kind": row.kind, **known}, LiveEvent)
+    event = typed_json.convert({"seq": row.seq, "at": row.at, "kind": row.kind, **known}, LiveEvent)
     if session is not None:
         event.session = session
         _complete(event, SessionQuery(store, session), render)

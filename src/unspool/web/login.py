@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from ..core import typed_json
 from .access import SESSION_SECONDS, Access, Login
 from .assets import assets
 from .errors import error_json
@@ -111,7 +112,7 @@ class LoginPage:
         if request.origin is None:
             return message_reply(request, 403, "Logging in needs an Origin header.")
         try:
-            body = msgspec.json.decode(await read_body(receive, _MAX_BODY), type=_LoginBody)
+            body = typed_json.decode(await read_body(receive, _MAX_BODY), type=_LoginBody)
         except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError) as error:
             return message_reply(request, 400, f"Invalid request body: {error}")
         login = self._create_session(request, body.token, uid)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..agents import agent_named
+from ..core import typed_json
 from ..core.errors import UnspoolError
 from ..io.listing import read_file
 from ..store.private_files import replace_private
@@ -158,7 +159,7 @@ class PushNotifier:
         try:
             from .web_push import PushSubscription, send
 
-            subscription = msgspec.convert(given, PushSubscription)
+            subscription = typed_json.convert(given, PushSubscription)
             status = (self._send or send)(subscription, text, self._loaded().private, self._contact)
         except (OSError, HTTPException, UnspoolError) as error:
             _log.warning("A notification could not be sent to %s: %s", given.get("who"), error)
@@ -176,7 +177,7 @@ class PushNotifier:
 
     def _read(self) -> _PushFile:
         try:
-            return msgspec.json.decode(read_file(self._path), type=_PushFile)
+            return typed_json.decode(read_file(self._path), type=_PushFile)
         except FileNotFoundError:
             from .web_push import new_private_key
 

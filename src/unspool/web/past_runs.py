@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ..core import model as m
+from ..core import typed_json
 from ..runs.approvals import OpenRequest
 from ..runs.live_text import LiveText
 from ..runs.supervisor import KILLED
@@ -87,14 +88,14 @@ def _past_run(run: str, entries: list[LogEntry]) -> PastRun:
         session=known["session"],
         ended_at=known["ended_at"],
         reason=known["reason"],
-        cut_off=msgspec.convert(known.get("text"), LiveText | None),
+        cut_off=typed_json.convert(known.get("text"), LiveText | None),
         asking=list(asking.values()),
     )
 
 
 def _follow_requests(found: dict[str, OpenRequest], entry: LogEntry) -> None:
     if entry.kind == "asked":
-        opened = msgspec.json.decode(entry.data, type=_AskedFacts).question
+        opened = typed_json.decode(entry.data, type=_AskedFacts).question
         found[opened.request.id] = opened
     else:
         found.pop(msgspec.json.decode(entry.data)["request"], None)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...core import model as m
+from ...core import typed_json
 from ...core.timestamps import parse_moment, shifted
 from ...io.decode import decode_any
 from ...io.files import log_of, name_of, read_batches, read_start, read_whole, size_of, stem_of
@@ -354,7 +355,7 @@ def _agent_paths(folder: Path) -> list[Path]:
 def _meta(path: Path) -> AgentMeta:
     data = read_whole(path.with_suffix(".meta.json"))
     try:
-        return msgspec.json.decode(data, type=AgentMeta) if data else AgentMeta()
+        return typed_json.decode(data, type=AgentMeta) if data else AgentMeta()
     except (msgspec.DecodeError, UnicodeDecodeError):
         return AgentMeta()
 

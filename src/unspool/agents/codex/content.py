@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
+from ...core import typed_json
 from ...io.decode import clean_raw, decode_any
 from .schema import CodexContent, CodexPayload
 
-_raw = msgspec.json.Decoder(msgspec.Raw)
+_raw = typed_json.decoder(msgspec.Raw)
 
 
 def tool_of(payload: CodexPayload) -> str:

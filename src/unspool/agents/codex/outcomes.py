@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ...core import model as m
+from ...core import typed_json
 
 _HEAD = 600
 """Number of characters that may contain the agent's own text; the output of the tool follows."""
@@ -53,7 +54,7 @@ class _Wrapped(msgspec.Struct):
     metadata: dict[str, object] | None = None
 
 
-_wrapped = msgspec.json.Decoder(_Wrapped)
+_wrapped = typed_json.decoder(_Wrapped)
 
 
 def judge(text: str) -> CodexVerdict:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from ...core import typed_json
 from ...core.errors import NotFoundError, UnspoolError
 from ...core.resolve import matching
 from ...io.decode import decode_object
@@ -49,7 +50,7 @@ def unregister_server() -> None:
     """Remove the registration when the server stops."""
     path = data_folder() / _NAME
     with suppress(OSError, msgspec.DecodeError):
-        if msgspec.json.decode(read_file(path), type=ServerRegistration).pid == os.getpid():
+        if typed_json.decode(read_file(path), type=ServerRegistration).pid == os.getpid():
             path.unlink()
 
 
@@ -61,7 +62,7 @@ def server_address() -> str | None:
 
 def _registered() -> ServerRegistration | None:
     with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(read_file(data_folder() / _NAME), type=ServerRegistration)
+        return typed_json.decode(read_file(data_folder() / _NAME), type=ServerRegistration)
     return None
 
 

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator
 from itertools import islice
 
-import msgspec
 from msgspec.structs import replace
 
 from ...core import model as m
+from ...core import typed_json
 from ...core.events import BY_NAME, find_listed_kind
 from ...core.timestamps import parse_time
 from ...render.event_text import describe_event
@@ -77,7 +77,7 @@ def _filter(kind: str, args: argparse.Namespace, ids: tuple[int, ...] | None) ->
 
 
 def _item(row: EventRow) -> EventItem:
-    event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
+    event = typed_json.decode(row.event, type=BY_NAME[row.kind].struct)
     return EventItem(
         session=item_of_row(row.session),
         kind=row.kind,

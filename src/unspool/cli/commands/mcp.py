@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from ...agents import AGENTS, McpConnection
+from ...core import typed_json
 from ...core.errors import NotWritableError, UsageError
 from ...mcp.instructions import instructions
 from ...mcp.scope import ProjectScope
@@ -109,7 +110,7 @@ def _call(args: argparse.Namespace, tool: str, arguments: str) -> None:
     from ...mcp.tool_table import call_tool
 
     try:
-        given = msgspec.json.decode(arguments, type=dict[str, Any])
+        given = typed_json.decode(arguments, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise UsageError(
             f'the arguments of a tool must be a JSON object, such as {{"budget": 1000}}: {error}'

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...core import typed_json
 from ...core.errors import NotFoundError
 from ...core.json_schema import json_schema
 from ...core.session import Session
@@ -37,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.check)
     if not path.is_file():
         raise NotFoundError(f"{path}: {why_no_file(path)}")
-    record = msgspec.json.Decoder(Session)
-    line_decoder = msgspec.json.Decoder(StreamLine)
+    record = typed_json.decoder(Session)
+    line_decoder = typed_json.decoder(StreamLine)
     good = bad = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

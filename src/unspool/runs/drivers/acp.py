@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...core import typed_json
 from ...core.errors import UnspoolError, UsageError
 from ..attachments import ImageInput
 from ..protocol import (
@@ -298,7 +299,7 @@ class AcpDriver(AcpAgent, Driver):
         return None
 
     async def _handle_permission(self, params: Params) -> Params:
-        permission = msgspec.convert(params, PermissionParams)
+        permission = typed_json.convert(params, PermissionParams)
         if self._turns.state.phase != "running":
             return outcome_of(None)
         request = self.describe(self._permissions.new_id(), permission)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ...core import typed_json
 from ...core.errors import UnspoolError
 from ...io.decode import repair_line
 
@@ -63,7 +64,7 @@ class RpcConnection:
         self._handler = handler
         self._numbers = itertools.count(1)
         self._pending: dict[RequestId, asyncio.Future[Any]] = {}
-        self._decoder = msgspec.json.Decoder(_RpcMessage)
+        self._decoder = typed_json.decoder(_RpcMessage)
 
     async def call(self, method: str, params: Params | None = None, *, seconds: float = CALL_SECONDS) -> Any:
         """Call a method and wait for its result. Raises CallError on an error, a timeout or a closed connection."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from ... import __version__
+from ...core import typed_json
 from ...core.errors import AmbiguousError, NotFoundError
 from ...core.events import BY_NAME, find_listed_kind
 from ...core.model import SCHEMA
@@ -129,7 +129,7 @@ def all_events(store: Store, params: EventsParams) -> EventPage:
 
 
 def _event_entry(row: EventRow) -> EventEntry:
-    event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
+    event = typed_json.decode(row.event, type=BY_NAME[row.kind].struct)
     return EventEntry(
         session=row.session,
         kind=row.kind,

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from ...agents import AGENTS
+from ...core import typed_json
 from ...core.errors import NotFoundError
 from ...redact import Redactor
 from ...store.redaction_key import make_redactor
@@ -133,7 +134,7 @@ def parse_params(endpoint: Endpoint, in_path: dict[str, str], query: bytes) -> P
     if "agent" in given and given["agent"] not in AGENTS:
         raise _not_allowed(endpoint, "agent", given["agent"])
     try:
-        return msgspec.convert(given, endpoint.params, strict=False)
+        return typed_json.convert(given, endpoint.params, strict=False)
     except msgspec.ValidationError as error:
         raise _explain(endpoint, given, str(error)) from None
 

@@ -15,6 +15,7 @@ from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from ...agents import SessionRef, agent_named
+from ...core import typed_json
 from ...core.errors import NotFoundError, UnspoolError, UsageError
 from ...library import Library
 from ...redact import Redactor
@@ -63,7 +64,7 @@ async def decoded_body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
     if len(data) > _LONGEST_BODY:
         raise UsageError(f"The request body is too large; at most {_LONGEST_BODY >> 20} MB are accepted.")
     try:
-        return msgspec.json.decode(data or b"{}", type=kind)
+        return typed_json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"Invalid request body: {error}") from error
 

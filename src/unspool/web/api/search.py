@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
+from ...core import typed_json
 from ...core.errors import UnspoolError
 from ...search.query import parse
 from ...store import Store
@@ -90,7 +91,7 @@ def search_regex(
     if process.returncode:
         reason = errors.decode(errors="replace")[-500:]
         raise UnspoolError(f"The search process failed with status {process.returncode}: {reason}")
-    return msgspec.json.decode(output, type=SearchAnswer)
+    return typed_json.decode(output, type=SearchAnswer)
 
 
 def _start(process: subprocess.Popen[bytes], request: bytes) -> None:

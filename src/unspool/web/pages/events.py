@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 
 from ...core import model as m
+from ...core import typed_json
 from ...core.events import BY_NAME, find_listed_kind
 from ...core.model import Event
 from ...core.plural import counted
@@ -118,7 +119,7 @@ def _url(kind: str, filter: dict[str, str | None], page: int) -> str:
 
 def _item(store: Store, row: EventRow) -> EventItemView:
     kind = BY_NAME[row.kind]
-    event: Event = msgspec.json.decode(row.event, type=kind.struct)
+    event: Event = typed_json.decode(row.event, type=kind.struct)
     if isinstance(event, m.Orphan):
         (event,) = SessionQuery(store, row.session).with_open_calls([event])
     index = row.message_index if row.message_index is not None else kind.index_of(event)

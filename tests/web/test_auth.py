@@ -73,6 +73,12 @@ def test_every_route_requires_the_token(app: Litestar, stranger: TestClient[Lite
             assert response.headers["content-security-policy"] == POLICY
 
 
+def test_the_page_for_strangers_names_a_command(stranger: TestClient[Litestar]) -> None:
+    page = stranger.get("/").text
+    assert "<code>unspool serve --link</code>" in page
+    assert "`" not in page
+
+
 def test_every_route_checks_the_host(app: Litestar, stranger: TestClient[Litestar]) -> None:
     for path in routes(app):
         for host in (

@@ -7,15 +7,16 @@ from importlib import import_module
 from typing import Any
 
 from ..core.errors import MissingExtraError
+from ..io.pip import install_command
 
 
-def load_package(name: str, install: str = "'unspool[data]'") -> Any:
+def load_package(name: str, extra: str = "data") -> Any:
     """Import an optional package. If it is missing, MissingExtraError names the command that installs it."""
     try:
         return import_module(name)
     except ImportError as error:
         missing = (error.name or name).partition(".")[0]
-        raise MissingExtraError(f"this needs {missing}; install it with: pip install {install}") from error
+        raise MissingExtraError(f"this needs {missing}; install it with: {install_command(extra)}") from error
 
 
 def return_freed_memory() -> None:

@@ -56,8 +56,14 @@ def message_reply(request: RawRequest | None, status: int, message: str, *, is_a
         return Reply(status, error_json(status, message), "application/json")
     # After a link from another site, the browser only sends the cookie with the second request.
     again = '<p><a href="">Try again</a></p>' if status == 401 else ""
-    page = f"{_HEAD}<body><main><h1>unspool</h1><p>{escape(message)}</p>{again}</main></body></html>"
+    page = f"{_HEAD}<body><main><h1>unspool</h1><p>{_code_spans(message)}</p>{again}</main></body></html>"
     return Reply(status, page.encode())
+
+
+def _code_spans(message: str) -> str:
+    """Return a message as HTML, with its commands, which are in backticks, as code."""
+    parts = escape(message).split("`")
+    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
 
 
 class LoginPage:

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from ..core.errors import MissingExtraError, UsageError
+from ..io.pip import install_command
 from .settings import Settings
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::", "")
@@ -43,5 +44,5 @@ def _qr_code(link: str) -> Any:
     try:
         import segno
     except ModuleNotFoundError as error:
-        raise MissingExtraError("QR codes need segno; install it with: pip install 'unspool[phone]'") from error
+        raise MissingExtraError(f"QR codes need segno; install it with: {install_command('phone')}") from error
     return segno.make(link, error="m", micro=False)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..core.errors import MissingExtraError
+from ..io.pip import install_command
 from ..store.private_files import replace_private
 
 try:
@@ -16,7 +17,7 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "A new certificate needs cryptography; install it with: pip install 'unspool[push]'"
+        f"A new certificate needs cryptography; install it with: {install_command('push')}"
     ) from error
 
 _DAYS = 397

@@ -24,8 +24,9 @@ try:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 except ModuleNotFoundError as error:
     from ..core.errors import MissingExtraError
+    from ..io.pip import install_command
 
-    raise MissingExtraError("Web Push needs cryptography; install it with: pip install 'unspool[push]'") from error
+    raise MissingExtraError(f"Web Push needs cryptography; install it with: {install_command('push')}") from error
 
 from ..core.errors import UsageError
 

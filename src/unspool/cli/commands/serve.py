@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ...api import samples
 from ...core.errors import MissingExtraError, UnspoolError, UsageError
+from ...io.pip import install_command
 from ...library import Library
 from ...runs.sandbox import check_sandbox
 from ...store.locate import data_folder
@@ -80,9 +81,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from ...web.server import serve
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"the web app needs {error.name}; install it with: pip install 'unspool[web]'"
-        ) from error
+        raise MissingExtraError(f"the web app needs {error.name}; install it with: {install_command('web')}") from error
     warn_of_password(args.store)
     _warn_of_open_folder(data_folder())
     if args.host not in _LOOPBACK:

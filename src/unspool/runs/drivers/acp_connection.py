@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import MissingExtraError, UnspoolError
 from ...io.decode import decode_object, repair_line
+from ...io.pip import install_command
 from .line_process import LineProcess
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def load_connection_class(extra: str) -> type[Connection]:
         from acp.connection import Connection
     except ImportError as error:
         raise MissingExtraError(
-            f"Running this agent needs another package; install it with: pip install 'unspool[{extra}]'"
+            f"Running this agent needs another package; install it with: {install_command(extra)}"
         ) from error
     return Connection
 

@@ -25,6 +25,7 @@ import msgspec
 
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
+from ...io.pip import install_command, own_pip
 from ..attachments import ImageInput
 from ..completions import offered_commands
 from ..model_names import check_model
@@ -86,7 +87,8 @@ class ClaudeDriverFactory:
             return named
         found = _bundled_program() or shutil.which("claude")
         if found is None:
-            raise NotFoundError(f"Claude Code is not installed. Install it with: {AGENTS[NAME].info.install}")
+            install = own_pip(AGENTS[NAME].info.install or "")
+            raise NotFoundError(f"Claude Code is not installed. Install it with: {install}")
         return found
 
     def create(self) -> ClaudeDriver:
@@ -349,7 +351,7 @@ def _load_sdk() -> tuple[type[ClaudeSDKClient], Any]:
         from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
     except ImportError as error:
         raise MissingExtraError(
-            "Running Claude Code needs the Claude Agent SDK; install it with: pip install 'unspool[claude]'"
+            f"Running Claude Code needs the Claude Agent SDK; install it with: {install_command('claude')}"
         ) from error
     # The driver reports the SDK's errors; without a handler, they would also be printed to the terminal.
     logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())

@@ -35,6 +35,7 @@ import msgspec
 from ..._version import __version__
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
+from ...io.pip import own_pip
 from ..attachments import ImageInput
 from ..protocol import (
     AgentExited,
@@ -90,7 +91,8 @@ class CodexDriverFactory:
                 raise NotFoundError(f"Cannot run Codex: {PROGRAM_VARIABLE}={named} is not a program")
             return found
         if (found := _bundled_program() or shutil.which("codex")) is None:
-            raise MissingExtraError(f"Codex CLI is not installed. Install it with: {AGENTS['codex'].info.install}")
+            install = own_pip(AGENTS["codex"].info.install or "")
+            raise MissingExtraError(f"Codex CLI is not installed. Install it with: {install}")
         return found
 
     def create(self) -> Driver:

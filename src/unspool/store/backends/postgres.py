@@ -9,6 +9,7 @@ from itertools import count
 from typing import cast
 
 from ...core.errors import BusyError, MissingExtraError, NotWritableError, RejectedValueError, UnspoolError
+from ...io.pip import install_command
 from ..database import Database, NameTable, Row
 from ..migrations import Migrations
 from ..rows import NOTHING
@@ -20,7 +21,7 @@ try:
     from psycopg.pq import TransactionStatus
 except ImportError as error:
     raise MissingExtraError(
-        "a store in PostgreSQL needs a driver that is not installed; run `pip install 'unspool[postgres]'`"
+        f"a store in PostgreSQL needs psycopg; install it with: {install_command('postgres')}"
     ) from error
 
 _OLDEST = 120_000

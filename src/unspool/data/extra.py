@@ -7,16 +7,17 @@ from importlib import import_module
 from typing import Any
 
 from ..core.errors import MissingExtraError
-from ..io.pip import install_command
+from ..io.pip import own_pip
 
 
-def load_package(name: str, extra: str = "data") -> Any:
+def load_package(name: str, requirement: str = "'unspool[data]'") -> Any:
     """Import an optional package. If it is missing, MissingExtraError names the command that installs it."""
     try:
         return import_module(name)
     except ImportError as error:
         missing = (error.name or name).partition(".")[0]
-        raise MissingExtraError(f"this needs {missing}; install it with: {install_command(extra)}") from error
+        install = own_pip(f"pip install {requirement}")
+        raise MissingExtraError(f"this needs {missing}; install it with: {install}") from error
 
 
 def return_freed_memory() -> None:

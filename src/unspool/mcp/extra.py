@@ -7,4 +7,4 @@ from ..data.extra import load_package
 
 def check_extra() -> None:
     """Import the MCP SDK. Raises MissingExtraError with the command that installs it."""
-    load_package("mcp.server.lowlevel", "mcp")
+    load_package("mcp.server.lowlevel", "'unspool[mcp]'")

@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 import zstandard
 
+from unspool import load
 from unspool.core import builder
 from unspool.core.session import Session
 from unspool.core.stream import collect
+from unspool.ingest import archive
+from unspool.ingest.scan import read_fully
 from unspool.io import lines
+from unspool.io.sources import ByteStream
 from unspool.library import Library
 from unspool.repair import repair_session
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
@@ -268,13 +272,14 @@ def test_every_command_copes_with_strange_files(
 ) -> None:
     """The good sessions beside them are listed, shown, exported, stored and found."""
     monkeypatch.setattr(lines, "LONGEST_LINE", 8 << 20)
+    monkeypatch.setattr(lines, "MOST_ZEROS", 4 << 20)
     home, store = tmp_path / "home", tmp_path / "store.db"
     logs = good_logs(home)
     for path in (*neighbours(logs, 1), *neighbours(logs, 2, ".json")[2:]):
         STRANGE[name](path)
     for arguments in COMMANDS:
         done = run(*arguments, "--home", home)
-        assert done.code == 0 or "a line is longer than 8 MB; it" in done.err, (arguments, done.err)
+        assert done.code == 0 or "more than 4 MB of NUL bytes; it and all" in done.err, (arguments, done.err)
         assert "a bug in unspool" not in done.err
     for log, text in zip(logs, GOOD, strict=False):
         assert text in run("show", log).out
@@ -346,7 +351,7 @@ def test_a_compressed_log_that_unpacks_to_gigabytes(tmp_path: Path) -> None:
     log.turn("hello", "hi")
     path = log.write(tmp_path)
     packer = zstandard.ZstdCompressor(level=1).compressobj()
-    pieces = [log.data, *[b"\0" * (1 << 20)] * 300]
+    pieces = [log.data, *[b"x" * (1 << 20)] * 300]
     packed = b"".join(map(packer.compress, pieces)) + packer.flush()
     path.unlink()
     path.with_suffix(".jsonl.zst").write_bytes(packed)
@@ -358,17 +363,59 @@ def test_a_compressed_log_that_unpacks_to_gigabytes(tmp_path: Path) -> None:
     assert [other.to_json() for other in collect(library.stream(ref))] == [session.to_json()]
 
 
-def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sparse file of any size does not fill the memory; what comes before the line is read."""
-    monkeypatch.setattr(lines, "LONGEST_LINE", 4 << 20)
-    log = ClaudeLog()
-    log.user("before")
-    path = log.write(tmp_path)
+def add_zeros(path: Path, size: int) -> None:
     with path.open("ab") as file:
-        file.truncate(20 << 20)
-    session = Library(tmp_path).load(next(Library(tmp_path).refs()))
+        file.truncate(size)
+
+
+def add_text(path: Path, size: int) -> None:
+    with path.open("ab") as file:
+        file.write(b"x" * size)
+
+
+@pytest.mark.parametrize(
+    ("add", "size"), [(add_zeros, 20 << 20), (add_text, 20 << 20), (add_zeros, 1 << 40)], ids=["NUL", "text", "1 TB"]
+)
+def test_a_line_without_end_is_left_out(
+    add: Callable[[Path, int], None], size: int, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of any size neither fills the memory nor is read to its end; what comes before the line is read."""
+    monkeypatch.setattr(lines, "LONGEST_LINE", 4 << 20)
+    monkeypatch.setattr(lines, "MOST_ZEROS", 2 << 20)
+    read = []
+
+    def read_little(file: ByteStream, size: int) -> bytes:
+        read.append(size)
+        assert sum(read) < 50 << 20
+        return read_fully(file, size)
+
+    monkeypatch.setattr(archive, "read_fully", read_little)
+    home, store = tmp_path / "home", tmp_path / "store.db"
+    log, other = ClaudeLog(), ClaudeLog("other")
+    log.user("before")
+    other.user("another session")
+    other.write(home)
+    path = log.write(home)
+    add(path, size)
+    # It belongs to no session that can be read.
+    add(path.with_name("11111111-1111-4111-8111-111111111111.jsonl"), size)
+    session = load(path)
     assert texts(session) == ["before"]
     assert reasons(session) == ["unreadable"]
+    done = run("sync", "--home", home, "--store", store)
+    assert done.code == 1
+    assert "11111111-1111-4111-8111-111111111111.jsonl: a line " in done.err
+    assert "another session" in run("search", "another", "--no-sync", "--store", store).out
+
+
+def test_a_document_that_is_too_large_is_reported(tmp_path: Path, run: Run) -> None:
+    """It is not taken for an empty one."""
+    path = tmp_path / ".gemini" / "tmp" / "project" / "chats" / "session-2026-01-01T00-00-abc.json"
+    path.parent.mkdir(parents=True)
+    add_zeros(path, 2 << 30)
+    for command in (("ls",), ("sync", "--store", tmp_path / "store.db")):
+        done = run(*command, "--home", tmp_path)
+        assert (done.code, "larger than 1 GB" in done.err) == (1, True)
 
 
 def test_a_file_of_nothing_but_damage_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

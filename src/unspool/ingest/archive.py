@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 from ..core import model as m
 from ..core.errors import DamagedError, UnspoolError
 from ..io.faults import report_fault
+from ..io.lines import LineCheck
 from ..io.sources import ByteStream
 from ..store import Store
 from ..store.archive import ArchivedFile
@@ -153,7 +154,10 @@ def _check(store: Store, file: ByteStream, stat: LogStat, row: FileRow, start: i
 
 
 def _pieces(file: ByteStream, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a log. Raises OSError at a line that readers refuse: a sparse file can be of any size."""
+    check = LineCheck()
     while size > 0 and (data := read_fully(file, min(CHUNK, size))):
+        check.add(data)
         size -= len(data)
         yield data
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from errno import EFBIG
 from functools import wraps
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -15,7 +16,7 @@ import zstandard
 from ..core import model as m
 from .decode import Batch, Damage, Location, RecordDecoder
 from .faults import collect_faults, report_fault
-from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
+from .lines import BLOCK_SIZE, Block, LineCheck, LineSplitter, block_of, iter_blocks
 from .listing import open_file
 from .sources import COMPRESSED, LineFile, LogSource
 
@@ -192,10 +193,12 @@ def read_end(path: Path, size: int) -> Block | None:
 def read_everything(path: Path) -> bytes:
     """A whole log, decompressed as far as possible. Raises OSError."""
     pieces = []
+    check = LineCheck()
     with open_file(path) as file:
         read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
         with suppress(zstandard.ZstdError):
             while data := read(BLOCK_SIZE):
+                check.add(data)
                 pieces.append(data)
     return b"".join(pieces)
 
@@ -204,7 +207,9 @@ def read_whole(path: Path) -> bytes | None:
     """Read a whole file; None if it cannot be read, or is larger than any file that an agent writes."""
     try:
         with open_file(path) as file:
-            return file.read() if os.fstat(file.fileno()).st_size <= _LARGEST else None
+            if os.fstat(file.fileno()).st_size > _LARGEST:
+                raise OSError(EFBIG, f"larger than {_LARGEST >> 30} GB")
+            return file.read()
     except OSError as error:
         report_fault(error, path)
         return None

@@ -15,7 +15,9 @@ BLOCK_SIZE = 1 << 18
 bytes(16 * BLOCK_SIZE)
 
 LONGEST_LINE = 1 << 29
-"""The maximum length of a line in bytes. A file without line ends, such as a sparse one, would fill the memory."""
+"""The maximum length of a line in bytes. A file without line ends would fill the memory."""
+MOST_ZEROS = 1 << 24
+"""The maximum number of NUL bytes at the beginning of a line: a crash leaves some, and a sparse file has only those."""
 
 
 class Block(NamedTuple):
@@ -56,6 +58,28 @@ def block_of(data: bytes) -> Block:
     return Block(data, 1, 0, find_starts(data))
 
 
+class LineCheck:
+    """Checks the length of lines whose bytes arrive in pieces."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._has_text = False
+
+    def add(self, piece: bytes) -> None:
+        """Count the bytes after the last line end. Raises OSError if there are too many for a record."""
+        start = piece.rfind(b"\n") + 1
+        if start:
+            self._length, self._has_text = 0, False
+        added = len(piece) - start
+        self._length += added
+        if not self._has_text and added:
+            self._has_text = piece[start] != 0 or piece.count(0, start) != added
+        if self._length > (LONGEST_LINE if self._has_text else MOST_ZEROS):
+            zeros = f"begins with more than {MOST_ZEROS >> 20} MB of NUL bytes"
+            what = f"is longer than {LONGEST_LINE >> 20} MB" if self._has_text else zeros
+            raise OSError(EFBIG, f"a line {what}; it and all that follows are skipped")
+
+
 class LineSplitter:
     """Turns chunks of bytes into blocks of complete lines.
 
@@ -65,7 +89,7 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
-        self._held = 0
+        self._check = LineCheck()
         self._number = 1
         self._offset = 0
 
@@ -90,23 +114,20 @@ class LineSplitter:
             whole = b"".join([*self._rest, memoryview(chunk)[:end]])
         else:
             whole = chunk if end == len(chunk) else chunk[:end]
-        self._rest, self._held = [], 0
+        self._rest, self._check = [], LineCheck()
         self._hold(chunk[end:])
         return whole
 
     def _hold(self, piece: bytes) -> None:
         """Keep the beginning of a line until the rest arrives. Raises OSError if it is too long to be a record."""
-        if not piece:
-            return
-        self._rest.append(piece)
-        self._held += len(piece)
-        if self._held > LONGEST_LINE:
-            raise OSError(EFBIG, f"a line is longer than {LONGEST_LINE >> 20} MB; it and all that follows are skipped")
+        if piece:
+            self._check.add(piece)
+            self._rest.append(piece)
 
     def rest(self) -> bytes:
         """Return the bytes of the unfinished line."""
         whole = b"".join(self._rest)
-        self._rest, self._held = [], 0
+        self._rest, self._check = [], LineCheck()
         return whole
 
     def _advance(self, data: bytes) -> Block:

@@ -97,7 +97,7 @@ class _Arrays:
             found: dict[int, int] = {}
             indices = [found.setdefault(every[number], len(found)) for number in numbers]
             self._used = [locations.origins[number] for number in found]
-            self._indices = arrow.array(indices, arrow.int32())
+            self._indices = indices
 
     def _look_up(self) -> Any:
         """Return the locations of the rows; None if Arrow cannot represent one of them."""
@@ -125,6 +125,8 @@ class _Arrays:
             lines = self._locations.columns[index]
             return self.value_array(column, [lines[number] for number in self._numbers])
         values = [origin[_ORIGIN[column.name]] for origin in self._used]
+        if self._lines is None:
+            return self.value_array(column, [values[index] for index in self._indices])
         try:
             return self._repeated(column, values)
         except self._impossible:

@@ -306,6 +306,22 @@ def test_a_wrong_password_and_no_rights(postgres_address: str) -> None:
     assert "does not exist" in _opened(postgres_address.replace("/test-", "/missing-"))
 
 
+@pytest.mark.parametrize("table", ["session", "customers"])
+def test_tables_of_another_program(postgres_address: str, table: str) -> None:
+    """Nothing is created beside them; a schema of its own is used if the address names one."""
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {table} (id INT)")
+        connection.execute("CREATE SCHEMA unspool")
+        tables = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname IN ('public', 'unspool')"
+        said = _opened(postgres_address)
+        assert "has tables of another program in the schema public; create a database" in said
+        assert connection.execute(tables).fetchall() == [("public", table)]
+        separate = f"{postgres_address}{'&' if '?' in postgres_address else '?'}options=-csearch_path%3Dunspool"
+        for _ in range(2):  # The second time, its own tables are there.
+            Store(PostgresDatabase(separate, machine=MACHINE)).close()
+        assert {name for schema, name in connection.execute(tables) if schema == "public"} == {table}
+
+
 def test_a_server_that_is_too_old(postgres_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is made."""
     monkeypatch.setattr(postgres, "_OLDEST", 990_000)

@@ -119,12 +119,27 @@ class PostgresDatabase(Database):
             steps = _MIGRATIONS.after(self._version(), self._address.shown)
             if not steps:
                 return
+            if not self._version():
+                self._check_is_empty()
             self.rows("CREATE TABLE IF NOT EXISTS store_version (version BIGINT NOT NULL)")
             for _, script in steps:
                 with self._explained():
                     self._connection.execute(script)
             self.rows("DELETE FROM store_version")
             self.rows("INSERT INTO store_version (version) VALUES (?)", steps[-1][0])
+
+    def _check_is_empty(self) -> None:
+        """Raise an error if another program has tables where those of a store would be created."""
+        found = self.rows(
+            "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE nspname = current_schema() AND relkind IN ('r', 'p') AND NOT EXISTS (SELECT 1 FROM pg_depend "
+            "WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e') LIMIT 1"
+        )
+        if found:
+            raise UnspoolError(
+                f"{self._address.shown} has tables of another program in the schema {found[0][0]}; create a database "
+                "for unspool with `createdb NAME`, or a schema that the URL names: ?options=-csearch_path%3DNAME"
+            )
 
     # --- statements ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -51,6 +52,20 @@ def test_batches_that_end_in_the_middle_of_a_session(monkeypatch: pytest.MonkeyP
     expected = collect(tables(unspool.samples()).batches())
     monkeypatch.setattr("unspool.data.tables.BATCH_BYTES", 0)
     assert collect(tables(unspool.samples()).batches()) == expected
+    # Rows that wait keep their locations, also if tables wait for different times.
+    for waiting in (0, 100_000):
+        monkeypatch.setattr("unspool.data.tables._WAITING_BYTES", waiting)
+        assert collect(tables(unspool.samples()).batches()) == expected
+    monkeypatch.setattr("unspool.data.tables._FEW_ROWS", 0)
+    assert collect(tables(unspool.samples()).batches()) == expected
+
+
+def test_tables_with_few_rows_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch has a cost of its own, so they get few batches."""
+    monkeypatch.setattr("unspool.data.tables.BATCH_BYTES", 10_000)
+    count = Counter(name for name, _ in tables(unspool.samples()).batches())
+    assert count["blocks"] > 20
+    assert count["sessions"] == 1
 
 
 @pytest.mark.parametrize("few", [0, 1 << 30])

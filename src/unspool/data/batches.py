@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,11 +45,24 @@ class PendingRows:
         for column, values in zip(self._columns, columns, strict=True):
             column.extend(values)
 
-    def take(self) -> list[list[Any]]:
-        """Remove all rows, and return them as columns."""
+    @property
+    def locations(self) -> Sequence[int]:
+        """The locations of all rows."""
+        self._transpose()
+        return self._columns[-1]
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Replace the locations with their new numbers."""
+        self._columns[-1] = [numbers[number] for number in self.locations]
+
+    def _transpose(self) -> None:
         if self.rows:
             self.extend(zip(*self.rows, strict=True))
             self.rows.clear()
+
+    def take(self) -> list[list[Any]]:
+        """Remove all rows, and return them as columns."""
+        self._transpose()
         taken = self._columns
         self._columns = [[] for _ in taken]
         return taken

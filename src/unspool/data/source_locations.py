@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..core import model as m
 from .extra import load_package
@@ -41,7 +41,7 @@ class LocationTable:
 class SourceLocations:
     """Assigns numbers to locations, so that a row has one number instead of seven values that many rows have in common.
 
-    Numbers are valid until `clear`, after which the session that is being read gets new ones.
+    Numbers are valid until `clear`.
     """
 
     def __init__(self) -> None:
@@ -120,12 +120,15 @@ class SourceLocations:
             column.append(None)
         return len(origins) - 1
 
-    def clear(self) -> None:
-        """Invalidate all numbers."""
-        self._origins.clear()
-        for column in self._columns:
-            column.clear()
+    def clear(self, keep: Iterable[int] = ()) -> dict[int, int]:
+        """Forget all locations except those in `keep`, and return the new numbers of these."""
+        kept = sorted(set(keep))
+        origins, *lines = ([column[number] for number in kept] for column in self._columns)
+        used = {origin: number for number, origin in enumerate(dict.fromkeys(origins))}
+        self._origins = [self._origins[cast("int", origin)] for origin in used]
+        self._columns = ([used[origin] for origin in origins], *lines)
         self._start_numbers()
+        return {old: new for new, old in enumerate(kept)}
 
     def to_table(self) -> LocationTable:
         """Return all locations."""

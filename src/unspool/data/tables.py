@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 14
 BATCH_BYTES = 8 << 20
 """Bytes of logs to read before their rows become batches."""
+_WITH_TEXTS = frozenset({"blocks", "messages", "tool_calls"})
+"""Tables that need much memory for a few rows."""
+_FEW_ROWS = 500
+"""Up to this number of rows, a table waits for `_WAITING_BYTES`: a batch takes about as long as its first 500 rows."""
+_WAITING_BYTES = 4 * BATCH_BYTES
 _END = object()
 
 
@@ -66,14 +71,17 @@ class Batcher:
         self._tables = {name: find_table(name) for name in names}
         self._rows = SessionRows(self._tables.values(), make_cost_of())
         self._weight = 0
+        """Bytes of logs since the last flush."""
+        self._waiting = 0
+        """Bytes of logs since the last flush of all tables."""
 
     def add(self, reading: SessionReading) -> Iterator[TableBatch]:
         """Add a session, and yield batches whenever there are enough rows."""
         for _ in self._rows.add(reading, self._pieces(reading.messages)):
             if self._weight > BATCH_BYTES:
-                yield from self.flush()
+                yield from self._flush_some()
         if any(len(pending) > BATCH_ROWS for pending in self._rows.pending.values()):
-            yield from self.flush()
+            yield from self._flush_some()
 
     def _pieces(self, messages: Iterable[m.Message]) -> Iterator[list[m.Message]]:
         """Group messages into pieces that are large enough for a batch. The last one may be smaller."""
@@ -94,17 +102,31 @@ class Batcher:
 
     def flush(self) -> Iterator[TableBatch]:
         """Yield all pending rows as batches."""
+        return self._flush(self._tables)
+
+    def _flush_some(self) -> Iterator[TableBatch]:
+        """Yield most pending rows as batches; some tables with few rows wait for more."""
+        self._waiting += self._weight
         self._weight = 0
+        if self._waiting > _WAITING_BYTES:
+            self._waiting = 0
+            return self.flush()
+        pending = self._rows.pending
+        return self._flush(name for name in self._tables if name in _WITH_TEXTS or len(pending[name]) > _FEW_ROWS)
+
+    def _flush(self, names: Iterable[str]) -> Iterator[TableBatch]:
         locations = self._rows.locations.to_table()
         made = []
         # `problems` comes last, because a value that has to be replaced in another table adds a row to it.
-        for name in sorted(self._tables, key=lambda name: name == "problems"):
+        for name in sorted(names, key=lambda name: name == "problems"):
             pending = self._rows.pending[name]
             if len(pending):
                 table = self._tables[name]
                 made.append(TableBatch(name, make_batch(table, pending.take(), locations, self._report(table))))
-        if not any(map(len, self._rows.pending.values())):
-            self._rows.locations.clear()
+        waiting = [pending for pending in self._rows.pending.values() if len(pending)]
+        numbers = self._rows.locations.clear(number for pending in waiting for number in pending.locations)
+        for pending in waiting:
+            pending.renumber(numbers)
         # The rows are released before the caller gets a batch: the garbage collector is on then, and would visit them.
         yield from made
 

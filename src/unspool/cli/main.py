@@ -213,6 +213,10 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     except (UsageError, AmbiguousError) as error:
         return _fail(args, str(error), 2)
     except UnspoolError as error:
+        from ._shared.output_file import OutputError
+
+        if isinstance(error, OutputError) and error.is_standard_output:
+            _discard_output()
         return _fail(args, str(error), 1)
     except BrokenPipeError:
         # The program that reads the output closed the pipe.

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from ...agents import SessionRef
 from ...core.errors import UnspoolError, UsageError
-from ...io.faults import WRITE_ERRNOS, Faults, collect_faults, describe_fault, reason_of
+from ...io.faults import Faults, collect_faults, describe_fault, reason_of
 from ...render.sanitize import harmless
 from .output import print_error
+from .output_file import OutputError
 
 T = TypeVar("T")
 
@@ -47,14 +48,12 @@ class Failures:
             with collect_faults() as faults:
                 yield
             self.add_faults(faults)
-        except (UsageError, BrokenPipeError):
+        except (UsageError, OutputError, BrokenPipeError):
+            # The output is incomplete, so it must not replace an earlier one.
             raise
         except UnspoolError as error:
             self._report(ref, str(error))
         except OSError as error:
-            if error.errno in WRITE_ERRNOS:
-                # The output is incomplete, so it must not replace an earlier one.
-                raise
             self._report(ref, describe_fault(error))
         except Exception as error:
             self._report(ref, f"{type(error).__name__}: {error} (a bug in unspool; --debug shows the traceback)")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -22,13 +21,12 @@ from ...core.views import Branches
 from ...formats import FORMATS
 from ...formats.file_names import safe_name
 from ...redact import Redactor, describe_contained, describe_redacted, find_in_session
-from ...store.private_files import replacing_private
 from ...store.redaction_key import make_redactor
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_limit, add_sessions, add_source, add_view
 from .._shared.other_formats import OtherFormat, add_format_options, check_format_options
 from .._shared.output import print_note
-from .._shared.output_file import writing
+from .._shared.output_file import OutputError, writing, writing_to_standard_output
 from .._shared.progress import with_progress
 from .._shared.redaction import add_redaction, describe_secrets, redactor_of
 from .._shared.selection import Chosen, Filter, choose
@@ -160,7 +158,7 @@ def _is_folder(name: str) -> bool:
 
 
 def _output(name: str | None) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(sys.stdout.buffer) if name is None else writing(Path(name))
+    return writing_to_standard_output() if name is None else writing(Path(name))
 
 
 def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
@@ -279,8 +277,13 @@ class _Folder:
     def write(self, pieces: Iterator[Piece]) -> None:
         """Write the files of a session and the sub-agents in the same file."""
         for id, group in groupby(pieces, key=itemgetter(0)):
-            with replacing_private(self._path / self._name(id)) as file:
-                file.writelines(piece for _, piece in group)
+            try:
+                with writing(self._path / self._name(id)) as file:
+                    file.writelines(piece for _, piece in group)
+            except OutputError as error:
+                if error.concerns_all:
+                    raise
+                raise UnspoolError(str(error)) from error
 
     def _name(self, id: str) -> str:
         name = safe_name(id)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -15,7 +13,7 @@ from ...formats.pairs import PreferencePair, pairs_of
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_limit, add_sessions, add_source
 from .._shared.output import json_line, print_note
-from .._shared.output_file import writing
+from .._shared.output_file import writing, writing_to_standard_output
 from .._shared.progress import with_progress
 from .._shared.redaction import add_redaction, redactor_of
 from .._shared.selection import Filter, choose
@@ -49,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the pairs."""
     failures = Failures(args.debug)
     count = 0
-    with nullcontext(sys.stdout.buffer) if args.output is None else writing(Path(args.output)) as file:
+    with writing_to_standard_output() if args.output is None else writing(Path(args.output)) as file:
         for pair in _pairs(args, failures):
             file.write(json_line(pair))
             count += 1

@@ -23,6 +23,7 @@ from mcp.types import CallToolResult, TextContent
 
 from unspool.core.errors import MissingExtraError, UsageError
 from unspool.ingest.sync import Syncer
+from unspool.io.pip import install_command
 from unspool.mcp.http import scope_of
 from unspool.mcp.scope import ProjectScope
 from unspool.store import open_store
@@ -178,7 +179,7 @@ def test_an_agent_that_unspool_runs_may_ask(app: Litestar) -> None:
 
 
 def test_without_the_extra_the_answer_is_how_to_install_it(app: Litestar) -> None:
-    missing = MissingExtraError("this needs mcp; install it with: pip install 'unspool[mcp]'")
+    missing = MissingExtraError(f"this needs mcp; install it with: {install_command('mcp')}")
     without = mock.patch("unspool.data.extra.import_module", side_effect=ImportError(name="mcp"))
     with without, TestClient(app, base_url=BASE) as client:
         answer = client.post("/mcp", json=PING, headers=BEARER | ACCEPT)

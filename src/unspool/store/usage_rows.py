@@ -140,6 +140,11 @@ class UsageTable:
         sql = "SELECT message FROM act WHERE session = ? AND kind = 'prompt' ORDER BY message"
         return [row[0] for row in self._database.rows(sql, session)]
 
+    def last_prompt(self, session: int) -> int | None:
+        """The index of the last message that a person wrote, found from the end."""
+        sql = "SELECT message FROM act WHERE session = ? AND kind = 'prompt' ORDER BY message DESC LIMIT 1"
+        return next((int(row[0]) for row in self._database.rows(sql, session)), None)
+
     def first_results(self, session: int) -> list[int]:
         """The indices of the messages with the first result of each tool."""
         sql = "SELECT min(message) FROM act WHERE session = ? AND kind = 'call' GROUP BY name"

@@ -15,6 +15,7 @@ from ..render.transcript import CallView
 from ..runs.before_images import resolved
 from ..runs.revert import FileReview
 from ..store.decision_log import recorded_decisions
+from .recent_cache import RecentCache
 from .session_query import SessionQuery
 from .transcript_pages import TranscriptPages
 
@@ -25,6 +26,7 @@ _BEGINNING = 1_000
 """Messages at the beginning that are all read to find out whether there is anything to review."""
 _NEAR = 50
 """The number of messages before a result in which its call is searched for."""
+_CACHED = 32
 
 
 class RunReview(msgspec.Struct, kw_only=True):
@@ -62,12 +64,20 @@ def has_review(query: SessionQuery) -> bool:
     """Whether there is anything to review: a call that runs a command or changes files, or a decision."""
     if query.row.kind != "main":
         return False
+    if _acting.get(query.version(), lambda: _has_action(query)):
+        return True
+    return any(decision.request is not None for decision in recorded_decisions(query.row.agent, query.row.name))
+
+
+_acting: RecentCache[str, bool] = RecentCache(_CACHED)
+"""Whether a call runs a command or changes files, by the version of the session."""
+
+
+def _has_action(query: SessionQuery) -> bool:
     describe = agent_named(query.row.agent).describe
     actions = (describe(call.name, call.raw_input) for call in _some_calls(query))
     recorded = (event.action for event in query.head.rejections if event.action is not None)
-    if any(action.command or action.diff for action in chain(recorded, actions)):
-        return True
-    return any(decision.request is not None for decision in recorded_decisions(query.row.agent, query.row.name))
+    return any(action.command or action.diff for action in chain(recorded, actions))
 
 
 def _some_calls(query: SessionQuery) -> Iterator[m.ToolCall]:
@@ -75,14 +85,19 @@ def _some_calls(query: SessionQuery) -> Iterator[m.ToolCall]:
 
     They include a call of every tool, so that a long session need not be read to its end.
     """
-    beginning = min(query.row.messages, _BEGINNING)
-    ranges = [range(first, min(first + _NEAR, beginning)) for first in range(0, beginning, _NEAR)]
-    if beginning < query.row.messages:
-        results = query.store.usage.first_results(query.row.id)
-        ranges += [range(max(0, index - _NEAR), index + 1) for index in results]
-    for indices in ranges:
+    for indices in _some_messages(query):
         for message in query.messages(indices.start, indices.stop):
             yield from (block for block in message.blocks if isinstance(block, m.ToolCall))
+
+
+def _some_messages(query: SessionQuery) -> Iterator[range]:
+    beginning = min(query.row.messages, _BEGINNING)
+    for first in range(0, beginning, _NEAR):
+        yield range(first, min(first + _NEAR, beginning))
+    if beginning < query.row.messages:
+        # Finding the first results takes a pass over all calls of the session, so this comes last.
+        for index in query.store.usage.first_results(query.row.id):
+            yield range(max(0, index - _NEAR), index + 1)
 
 
 def _calls(query: SessionQuery) -> list[CallView]:

@@ -58,7 +58,9 @@ class SessionQuery:
         is_open = run.is_in_turn if run is not None else self.is_live
         if not is_open:
             return orphans
-        return open_calls(orphans, run.waiting_calls if run else frozenset(), max(self.prompts, default=0))
+        return open_calls(
+            orphans, run.waiting_calls if run else frozenset(), self.store.usage.last_prompt(self.row.id) or 0
+        )
 
     @cached_property
     def run(self) -> SessionRun | None:
@@ -78,7 +80,7 @@ class SessionQuery:
     @cached_property
     def prompts(self) -> list[int]:
         """The messages that begin a turn, on all branches."""
-        return list(self.store.usage.prompts(self.row.id))
+        return self.store.usage.prompts(self.row.id)
 
     def turn_starts(self, branch: int = 0) -> list[int]:
         """Return the prompts on a branch."""

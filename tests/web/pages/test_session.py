@@ -19,9 +19,13 @@ from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.decision_log import FILE_NAME
 from unspool.store.run_log import RunLog
+from unspool.store.usage_rows import UsageTable
 from unspool.testing import ClaudeLog, call
 from unspool.testing.builders import START
+from unspool.web import timeline
 from unspool.web.app import create_app
+from unspool.web.pages.session import Choices, Position, session_page
+from unspool.web.pages.session_fragments import timeline_view
 from unspool.web.run_review import has_review, run_review
 from unspool.web.session_list import url_name
 from unspool.web.settings import Settings
@@ -228,6 +232,35 @@ def test_damage_in_the_store_is_named(tmp_path: Path, damage: str, status: int, 
         assert text in answer.text
         for path in ("/", "/search?q=number", "/stats"):
             assert client.get(path).status_code == 200, path
+
+
+def test_a_page_that_is_opened_again_does_not_read_all_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a session with a million messages, that takes much longer than the rest of the page."""
+    key = url_name(max(queries(store), key=lambda query: len(query.turn_starts())).row)
+    opened = session_page(store, key, Position(branch=None, at=None, page=None), Choices(), None)
+
+    def fail(*_: object) -> None:
+        raise AssertionError("all calls or prompts of the session are read")
+
+    monkeypatch.setattr(UsageTable, "prompts", fail)
+    monkeypatch.setattr(UsageTable, "first_results", fail)
+    assert session_page(store, key, Position(branch=None, at=None, page=None), Choices(), None) == opened
+
+
+def test_the_timeline_counts_all_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that share a line of the outline with others, and not the messages before the first one."""
+    monkeypatch.setattr(timeline, "_MOST_TURNS", 2)
+    timeline._outlines.clear()
+    for query in queries(store):
+        for branch in (0, *(branch.id for branch in query.head.branches)):
+            assert timeline_view(query, branch).turns == len(query.turn_starts(branch))
+    timeline._outlines.clear()
+
+
+def test_open_calls_belong_to_the_last_turn(store: Store) -> None:
+    """Its prompt is found from the end, without reading the others."""
+    for query in queries(store):
+        assert store.usage.last_prompt(query.row.id) == max(query.prompts, default=None)
 
 
 def test_a_review_is_offered_where_there_is_something_to_review(store: Store) -> None:

@@ -123,10 +123,11 @@ def transcript_section(query: SessionQuery, number: int, branch: int) -> str:
 
 def timeline_view(query: SessionQuery, branch: int) -> TimelineView:
     """Return the timeline of a branch."""
+    turns = outline(query, branch)
     return TimelineView(
-        outline=outline(query, branch),
+        outline=turns,
         count=len(query.path(branch)),
-        turns=len(query.turn_starts(branch)),
+        turns=sum(turn.more + 1 for turn in turns if turn.is_prompt),
         base=address(url_name(query.row)),
         branch=branch,
     )

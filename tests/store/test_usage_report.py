@@ -12,7 +12,7 @@ import pytest
 from unspool.core.errors import UsageError
 from unspool.store.database import Row
 from unspool.store.filters import SessionFilter
-from unspool.store.session_usage import session_usage, turn_usage
+from unspool.store.session_usage import session_usage, turn_usage, turn_usage_at
 from unspool.store.stats import compute_stats
 from unspool.store.store import Store
 from unspool.store.usage_report import UsageFilter, UsageReporter, parse_dimensions
@@ -98,6 +98,26 @@ def test_turns_have_the_cost_of_the_session(store: Store) -> None:
     assert [turn.tokens.input for turn in turns] == [1_000, 150_000, 250_000, 7, 3]
     assert sum(turn.cost.usd for turn in turns) == pytest.approx(found.cost.usd)
     assert [turn.models for turn in turns][3] == found.unpriced_models == ["house-model"]
+
+
+def test_the_usage_of_one_turn_is_read_alone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other turns are not read: a session may have very many."""
+    (row,) = store.sessions.select()
+    turns = turn_usage(store.database, shipped_prices(), row.id)
+    rows, read = store.database.rows, 0
+
+    def counted(sql: str, *values: object) -> list[Row]:
+        nonlocal read
+        found = rows(sql, *values)
+        read += len(found)
+        return found
+
+    monkeypatch.setattr(store.database, "rows", counted)
+    for index in range(row.messages):
+        read = 0
+        expected = [turn for turn in turns if turn.message_index is None or turn.message_index <= index][-1]
+        assert turn_usage_at(store.database, shipped_prices(), row.id, index) == expected
+        assert read <= 4
 
 
 def test_subscriptions_are_named(open_again: Open, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from .usage_report import UNKNOWN, UsageEntry, UsageFilter, UsageReporter
 
 _DEEPEST = 8
 """The largest number of levels of sub-agents."""
+_FIRST, _LAST = -1, 2**31 - 1
+"""The range of all messages. Tokens that belong to the session as a whole have the message -1."""
 
 
 class TurnUsage(msgspec.Struct, kw_only=True):
@@ -106,11 +108,26 @@ def subagents_of(sessions: Sessions, row: SessionRow) -> list[SessionRow]:
 
 def turn_usage(database: Database, prices: PriceTable, session: int) -> list[TurnUsage]:
     """The usage of each turn of a session, in the order of the log and without sub-agents."""
+    return _turns_between(database, prices, session, _FIRST, _LAST)
+
+
+def turn_usage_at(database: Database, prices: PriceTable, session: int, message: int) -> TurnUsage | None:
+    """The usage of the turn that a message belongs to; None if it made no request. Other turns are not read."""
+    prompts = "SELECT message FROM act WHERE session = ? AND kind = 'prompt'"
+    before = database.rows(f"{prompts} AND message <= ? ORDER BY message DESC LIMIT 1", session, message)
+    after = database.rows(f"{prompts} AND message > ? ORDER BY message LIMIT 1", session, message)
+    first = int(before[0][0]) if before else _FIRST
+    last = int(after[0][0]) - 1 if after else _LAST
+    return next((turn for turn in _turns_between(database, prices, session, first, last) if turn.replies), None)
+
+
+def _turns_between(database: Database, prices: PriceTable, session: int, first: int, last: int) -> list[TurnUsage]:
     columns = ", ".join(f"coalesce(act.{name}, 0)" for name in TOKEN_NAMES)
     sql = f"""SELECT act.message, act.kind, name.text, act.at, {columns} FROM act LEFT JOIN name ON name.id = act.name
-        WHERE act.session = ? AND act.kind IN ('prompt', 'reply', 'other') ORDER BY act.message, act.place"""
+        WHERE act.session = ? AND act.message BETWEEN ? AND ? AND act.kind IN ('prompt', 'reply', 'other')
+        ORDER BY act.message, act.place"""
     turns: list[TurnUsage] = []
-    for row in database.rows(sql, session):
+    for row in database.rows(sql, session, first, last):
         message, kind = row[:2]
         if kind == "prompt":
             turns.append(_turn(int(message)))
@@ -127,7 +144,7 @@ def _turn(message: int | None) -> TurnUsage:
 
 def _add(turn: TurnUsage, row: Row, prices: PriceTable) -> None:
     _, kind, model, at, *counts = row
-    tokens = TokenCount(**dict(zip(TOKEN_NAMES, map(int, counts), strict=True)))
+    tokens = TokenCount(*map(int, counts))
     size = request_size(tokens.all_input) if kind == "reply" else 0
     turn.replies += kind == "reply"
     turn.tokens.add(tokens)

@@ -75,12 +75,18 @@ class ContextIndex:
     def _spans(self, index: int, inside: set[int]) -> list[ContextSpan]:
         path, first = self._path(index), self._session.first_part(index)
         found: list[ContextSpan] = []
-        for other in range(len(self)):
+        # A log may have a parent after its child. All messages after both are later ones.
+        last = max(index, max(inside, default=index))
+        for other in range(last + 1):
             state = self._state(other, (first, index), inside, path)
             if found and found[-1].state == state:
                 found[-1].last = other
             else:
                 found.append(ContextSpan(other, other, state, _REASONS[state]))
+        if last + 1 < len(self):
+            if found[-1].state != "after":
+                found.append(ContextSpan(last + 1, last + 1, "after", _REASONS["after"]))
+            found[-1].last = len(self) - 1
         return found
 
     def _path(self, index: int) -> set[int]:

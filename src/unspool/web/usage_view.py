@@ -12,13 +12,15 @@ from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.locate import data_folder
 from ..store.rows import SessionRow
-from ..store.session_usage import SessionUsage, TurnUsage, session_usage, turn_usage
+from ..store.session_usage import SessionUsage, TurnUsage, session_usage, turn_usage, turn_usage_at
 from ..store.usage_report import Dimension, UsageEntry, UsageFilter, UsageReport, UsageReporter, grouped
 from ..usage.cost import TokenCount, dollars
 from ..usage.prices import load_prices_if_readable
 from .session_query import SessionQuery
 
 MOST_SESSIONS = 20
+MOST_TURNS = 1_000
+"""Maximum number of turns on the page of a session's usage."""
 _CANDIDATES = 1000
 """The number of sessions whose exact cost is computed."""
 
@@ -73,9 +75,16 @@ def usage_of(query: SessionQuery) -> SessionUsage:
 
 def turn_at(query: SessionQuery, index: int) -> TurnUsage | None:
     """Return the usage of the turn that a message belongs to; None if it made no request."""
+    return turn_usage_at(query.store.database, load_prices_if_readable(data_folder()), query.row.id, index)
+
+
+def costliest_turns(query: SessionQuery) -> tuple[list[TurnUsage], int]:
+    """Return the most expensive turns of a session, in the order of the log, and how many others there are."""
     turns = turn_usage(query.store.database, load_prices_if_readable(data_folder()), query.row.id)
-    found = [turn for turn in turns if (turn.message_index or 0) <= index]
-    return found[-1] if found and found[-1].replies else None
+    if len(turns) <= MOST_TURNS:
+        return turns, 0
+    order = sorted(range(len(turns)), key=lambda number: (-turns[number].cost.usd, -turns[number].tokens.total))
+    return [turns[number] for number in sorted(order[:MOST_TURNS])], len(turns) - MOST_TURNS
 
 
 def usage_view(store: Store, filter: UsageFilter) -> UsageView:

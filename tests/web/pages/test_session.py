@@ -19,10 +19,12 @@ from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.decision_log import FILE_NAME
 from unspool.store.run_log import RunLog
+from unspool.store.session_usage import turn_usage
 from unspool.store.usage_rows import UsageTable
 from unspool.testing import ClaudeLog, call
 from unspool.testing.builders import START
-from unspool.web import timeline
+from unspool.usage.prices import shipped_prices
+from unspool.web import timeline, usage_view
 from unspool.web.app import create_app
 from unspool.web.pages.session import Choices, Position, session_page
 from unspool.web.pages.session_fragments import timeline_view
@@ -255,6 +257,22 @@ def test_the_timeline_counts_all_turns(store: Store, monkeypatch: pytest.MonkeyP
         for branch in (0, *(branch.id for branch in query.head.branches)):
             assert timeline_view(query, branch).turns == len(query.turn_starts(branch))
     timeline._outlines.clear()
+
+
+def test_the_usage_page_lists_the_most_expensive_turns(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says how many others there are: a page with all turns of a very long session would be too large."""
+    query = max(queries(store), key=lambda query: len(query.turn_starts()))
+    turns = turn_usage(store.database, shipped_prices(), query.row.id)
+    monkeypatch.setattr(usage_view, "MOST_TURNS", 2)
+    shown, others = usage_view.costliest_turns(query)
+    assert shown == [turn for turn in turns if turn in shown]
+    costs = sorted((turn.cost.usd, turn.tokens.total) for turn in turns)
+    assert sorted((turn.cost.usd, turn.tokens.total) for turn in shown) == costs[-2:]
+    assert others == len(turns) - 2
+    parsed = page(client, f"{address(url_name(query.row))}/usage")
+    assert f"To list the other {others}, run unspool usage" in " ".join(parsed.words.split())
 
 
 def test_open_calls_belong_to_the_last_turn(store: Store) -> None:

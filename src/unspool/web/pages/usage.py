@@ -8,12 +8,11 @@ from litestar.params import FromPath
 
 from ...store import Store
 from ...store.locate import data_folder
-from ...store.session_usage import turn_usage
 from ...usage.cost import COST_NOTE
 from ...usage.prices import load_prices_if_readable
 from ..session_list import url_name
 from ..templating import address, render
-from ..usage_view import usage_of
+from ..usage_view import costliest_turns, usage_of
 from .layout import Pool, State, html_response, layout_of, progress_of
 from .session_fragments import query_of
 
@@ -29,11 +28,13 @@ routes: list[HTTPRouteHandler] = [session_usage]
 
 def _page(store: Store, key: str, progress: tuple[int, int] | None) -> str:
     query, prices = query_of(store, key), load_prices_if_readable(data_folder())
+    turns, more_turns = costliest_turns(query)
     view = {
         "row": query.row,
         "base": address(url_name(query.row)),
         "usage": usage_of(query),
-        "turns": turn_usage(store.database, prices, query.row.id),
+        "turns": turns,
+        "more_turns": more_turns,
         "plan": query.head.info.plan,
         "note": COST_NOTE,
         "price_error": prices.error,

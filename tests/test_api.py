@@ -189,8 +189,9 @@ def test_the_tip_is_passed_on(tmp_path: Path) -> None:
     head = next(stream(path, tip=log.id("left")))
     assert isinstance(head, SessionLine)
     assert head.session.tip == session.info.tip == 1
-    with pytest.raises(NotFoundError):
-        unspool.load(path, tip="nosuch")
+    for unknown in ("nosuch", "²", "9" * 5000):
+        with pytest.raises(NotFoundError):
+            unspool.load(path, tip=unknown)
 
 
 def test_sessions_are_read_again_each_time(tmp_path: Path) -> None:

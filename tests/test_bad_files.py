@@ -15,6 +15,7 @@ import zstandard
 
 from unspool import load
 from unspool.core import builder
+from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.core.stream import collect
 from unspool.ingest import archive
@@ -28,6 +29,7 @@ from unspool.testing.builders import write_file
 
 from .cli.run import Run, run_captured
 from .store.contents import new_store, synced
+from .validation import check_session
 
 
 @pytest.fixture
@@ -118,6 +120,42 @@ def test_a_long_number_in_an_input_is_exported_as_its_digits(agent: str, tmp_pat
     assert found["input"]["number"] == "-" + "9" * 5000
     assert found["input"]["text"] == given["text"]
     assert (found["input"]["fraction"], found["input"]["short"]) == (float("-inf"), 12)
+
+
+@pytest.mark.parametrize("digits", ["9" * 30, "9" * 500, "9" * 5000], ids=len)
+def test_a_program_prints_any_number_of_digits(digits: str, tmp_path: Path) -> None:
+    """What looks like an exit code, a count or a position is none with so many digits, and stops nothing."""
+    claude, codex, gemini = ClaudeLog(), CodexLog(), GeminiLog()
+    claude.model(call("c", command="ls"))
+    claude.result("c", f"Exit code {digits}", error=True)
+    codex.turn("hello", "hi")
+    codex.call("c", command=["ls"])
+    codex.output("c", f"Exit code: {digits}\nOutput:\n")
+    gemini.user("u", "hello")
+    gemini.message("info", "i", f"Chat history compressed from: {digits} to {digits} tokens.")
+    given: dict[str, Any] = {"name": "run_shell_command", "args": {"command": "ls"}, "status": "error"}
+    output = {"functionResponse": {"id": "c", "name": "x", "response": {"output": f"Exit Code: {digits}\n"}}}
+    gemini.model("g", "hi", [{"id": f"x_1234567890_{digits}{n}", "result": [output], **given} for n in range(2)])
+    sessions = [log.load(tmp_path) for log in (claude, codex, gemini)]
+    failures = [failure for session in sessions for failure in session.errors]
+    assert [(failure.kind, failure.exit_code) for failure in failures] == [("tool_error", None)] * 4
+    store = new_store(tmp_path / "store.db")
+    synced(store, tmp_path)
+    store.close()
+
+
+@pytest.mark.parametrize("code", ["true", "1.5", "9" * 30, "9" * 5000, "[" * 50_000 + "]" * 50_000], ids=len)
+def test_json_in_an_output_may_be_of_a_program(code: str, tmp_path: Path) -> None:
+    """Older versions wrap outputs in JSON. What only looks like it has no exit code."""
+    log = CodexLog()
+    log.turn("hello", "hi")
+    log.call("c", command=["ls"])
+    log.output("c", f'{{"output":"x","metadata":{{"exit_code":{code}}}}}')
+    session = log.load(tmp_path)
+    blocks = [block for message in session.messages for block in message.blocks]
+    (result,) = [block for block in blocks if isinstance(block, m.ToolResult)]
+    assert (result.outcome, result.exit_code) == ("ok", None)
+    check_session(session)
 
 
 @pytest.mark.parametrize("messages", [7, "text", {"a": 1}, [1, None, {"id": "u", "type": "user", "content": "hello"}]])

@@ -296,7 +296,7 @@ def _choose_tip(builder: SessionBuilder, rule: TipRule) -> tuple[int | None, str
     if rule == "longest":
         return _best(tree, tree.depths()), "caller: longest chain"
     index = builder.find(rule)
-    if index is None and rule.isdigit() and int(rule) < len(builder):
+    if index is None and rule.isdecimal() and len(rule) < 10 and int(rule) < len(builder):
         index = int(rule)
     if index is None:
         raise NotFoundError(

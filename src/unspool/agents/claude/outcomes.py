@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from ...core import model as m
+from .._numbers import number_in
 from .schema import ClaudeRecord, ResultDetails, ToolUseResult
 
 MARKER = "[Request interrupted by user]"
@@ -92,11 +93,12 @@ def _stopped(text: str) -> ClaudeVerdict | None:
         return ClaudeVerdict("interrupted", "result text")
     if text.startswith(_ABORTED[0]) or text == _ABORTED[1]:
         return ClaudeVerdict("error", "result text", is_open=True)
-    if code and int(code[1]) in _SIGNAL_EXITS:
+    exit_code = number_in(code[1]) if code else None
+    if exit_code in _SIGNAL_EXITS:
         # From 2.1.150 on the text has no marker: the record that follows decides.
         is_marked = TOOL_MARKER in text
         return ClaudeVerdict(
-            "interrupted" if is_marked else "error", "exit code", exit_code=int(code[1]), is_open=not is_marked
+            "interrupted" if is_marked else "error", "exit code", exit_code=exit_code, is_open=not is_marked
         )
     return None
 
@@ -125,7 +127,7 @@ def _failed(text: str) -> ClaudeVerdict:
     if text.startswith(("<tool_use_error>", "InputValidationError")):
         return ClaudeVerdict("tool_use_error", "result text")
     code = _EXIT.match(text)
-    return ClaudeVerdict("error", "result text", exit_code=int(code[1]) if code else None)
+    return ClaudeVerdict("error", "result text", exit_code=number_in(code[1]) if code else None)
 
 
 def _first_line(text: str) -> str:

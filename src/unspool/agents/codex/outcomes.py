@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from ...core import model as m
-from ...core import typed_json
+from ...io.decode import decode_any
+from .._numbers import number_in
 
 _HEAD = 600
 """Number of characters that may contain the agent's own text; the output of the tool follows."""
@@ -49,14 +48,6 @@ class CodexVerdict(NamedTuple):
     exit_code: int | None = None
 
 
-class _Wrapped(msgspec.Struct):
-    output: str | None = None
-    metadata: dict[str, object] | None = None
-
-
-_wrapped = typed_json.decoder(_Wrapped)
-
-
 def judge(text: str) -> CodexVerdict:
     """Classify the output of a call."""
     inner, code = _unwrap(text)
@@ -74,7 +65,9 @@ def judge(text: str) -> CodexVerdict:
     if _ABORTED.match(head):
         return CodexVerdict("aborted")
     if code is None and ended:
-        code = int(ended[1])
+        code = number_in(ended[1])
+        if code is None:
+            return CodexVerdict("error")
     if code:
         return CodexVerdict("error", exit_code=code)
     if code is None:
@@ -96,9 +89,12 @@ def _unwrap(text: str) -> tuple[str, int | None]:
     """Return the output and its exit code: up to 0.4x, the output of a command is a JSON object in a string."""
     if not text.startswith('{"output"'):
         return text, None
-    try:
-        wrapped = _wrapped.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    wrapped = decode_any(text)
+    if not isinstance(wrapped, dict):
         return text, None
-    code = (wrapped.metadata or {}).get("exit_code")
-    return wrapped.output or "", code if isinstance(code, int) else None
+    output, metadata = wrapped["output"], wrapped.get("metadata")
+    if not isinstance(output, str | None) or not isinstance(metadata, dict | None):
+        return text, None
+    code = (metadata or {}).get("exit_code")
+    # A boolean is an integer for Python, but not for programs that read the record.
+    return output or "", number_in(str(code)) if type(code) is int else None

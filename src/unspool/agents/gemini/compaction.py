@@ -13,7 +13,7 @@ from ...core.builder import SessionBuilder
 from .schema import GeminiMessage
 
 _NOTE_START, _NOTE_WORDS = "Context compressed from", "exceeded the compress threshold"
-_TOKENS = re.compile(r"compressed from: (\d+) to (\d+) tokens")
+_TOKENS = re.compile(r"compressed from: (\d{1,18}) to (\d{1,18}) tokens")
 
 
 class GeminiCompactions:

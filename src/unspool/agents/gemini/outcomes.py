@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from ...core import model as m
+from .._numbers import number_in
 from .tools import AGENT_TOOLS
 
 _DENIED = re.compile(r"User denied execution|was cancell?ed by the user")
@@ -73,7 +74,8 @@ def _exit_code(text: str) -> int | None:
     # Outputs are long, and the code is near their end: `find` is many times faster than `_EXIT.search`.
     position = text.find(_EXIT_LABEL)
     while position >= 0:
-        if found := _EXIT.match(text, position):
-            return int(found[1])
+        found = _EXIT.match(text, position)
+        if found and (code := number_in(found[1])) is not None:
+            return code
         position = text.find(_EXIT_LABEL, position + 1)
     return None

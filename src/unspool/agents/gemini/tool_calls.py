@@ -17,7 +17,7 @@ from .schema import ABSENT, GeminiToolCall
 from .tools import AGENT_TOOLS, action_of
 
 BY_RESULT = "result text"
-_POSITION = re.compile(r"_\d{10,}_(\d+)$")
+_POSITION = re.compile(r"_\d{10,}_(\d{1,9})$")
 _PROGRESS = "isSubagentProgress"
 _NO_INPUT = msgspec.Raw(b"{}")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from unspool.agents import AGENTS
 from unspool.render.transcript import Transcript
-from unspool.testing import ClaudeLog
+from unspool.testing import ClaudeLog, call
+
+from ..work import lines_per_pair
 
 BRANCHES = 30
 
@@ -39,3 +41,17 @@ def test_events_of_branches_are_counted_once(tmp_path: Path) -> None:
     assert len(labels) == BRANCHES
     assert all("1 interrupted" in label for label in labels)
     assert len(asked) == len(session.interruptions)
+
+
+def test_one_id_of_many_calls(tmp_path: Path) -> None:
+    """Each result is compared with what is shown once, not with each call again."""
+
+    def work(count: int) -> None:
+        log = ClaudeLog(f"{count} calls")
+        for number in range(count):
+            log.model(call("same", command="ls"))
+            log.result("same", f"output {number}")
+        entries = list(Transcript(log.load(tmp_path), AGENTS["claude"].describe).entries())
+        assert [entry.kind for entry in entries] == ["call"] * count
+
+    assert lines_per_pair(work, 20) < 0.25

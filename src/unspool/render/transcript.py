@@ -201,6 +201,7 @@ class Transcript:
             for block in message.blocks:
                 if isinstance(block, m.ToolCall):
                     self._calls.setdefault(block.id, []).append(message.index)
+        self._shown: dict[str, frozenset[str]] = {}
         self._prompts = {
             message.text.strip(): message.index for message in reversed(self._messages) if message.author == "human"
         }
@@ -285,10 +286,16 @@ class Transcript:
         """Return an entry for a result that no call shows; None if a call shows it or one with the same content."""
         if result.call_id not in self._calls:
             return Entry(kind="note", index=index, text=result.content, label="result without its call")
-        found = (self._result(result.call_id, call) for call in self._calls[result.call_id])
-        if any(one is not None and one.result.content == result.content for one in found):
+        if result.content in self._shown_contents(result.call_id):
             return None
         return Entry(kind="note", index=index, text=result.content, label="another result of the same call")
+
+    def _shown_contents(self, call_id: str) -> frozenset[str]:
+        """Return the contents of the results that the calls with an id show: thousands of calls may share it."""
+        if call_id not in self._shown:
+            found = (self._result(call_id, call) for call in self._calls[call_id])
+            self._shown[call_id] = frozenset(one.result.content for one in found if one is not None)
+        return self._shown[call_id]
 
     def _text_entry(self, message: m.Message, text: str) -> Entry | None:
         if not text.strip():

@@ -212,6 +212,25 @@ def test_a_damaged_line_takes_bounded_time(tmp_path: Path) -> None:
     assert [problem.reason for problem in session.problems] == ["salvaged"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<command-name>", "<command-name>x</command-name><command-args>", "<bash-input>", "<task-id>a</task-id>",
+        "PreToolUse: ", "Permission to use x ", "requested permissions to x ",
+    ],
+)  # fmt: skip
+def test_words_of_an_agent_without_end(text: str, tmp_path: Path) -> None:
+    """The agents' own words, repeated in a text, are searched in linear time: a regular expression takes hours."""
+    long = text * (1_000_000 // len(text))
+    log = ClaudeLog()
+    log.user(long)
+    log.line("system", None, subtype="local_command", content=long)
+    log.model(call("c"))
+    log.result("c", f"The command says: {long}", error=True)
+    log.user(f"<task-notification>{long}")
+    assert log.load(tmp_path).problems == []
+
+
 def test_unpaired_surrogates_and_invalid_utf8(tmp_path: Path) -> None:
     """What can be repaired is repaired, and reported."""
     log = ClaudeLog()

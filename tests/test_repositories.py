@@ -81,3 +81,9 @@ def test_an_unchanged_git_file_is_read_once(tmp_path: Path, monkeypatch: pytest.
     for _ in range(3):
         assert repository_of(str(tmp_path), ()) == "/home/dev/demo"
     assert opened == [str(tmp_path / ".git")]
+
+
+def test_a_path_that_cannot_exist_is_its_own_repository() -> None:
+    """A log may have any text as its folder, which is not searched for worktrees from each of its parts."""
+    path = "/home/dev/demo" + "/worktrees/a" * 100_000 + "\n"
+    assert repositories_of([path]) == {path: path}

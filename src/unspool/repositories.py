@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 _LONGEST = 4096
-"""Size limit for a `.git` file in bytes; it contains one path."""
+"""Size limit for a path, and for a `.git` file, which contains one."""
 _INSIDE = re.compile(r"(?P<repository>.+?)/(?:\.[^/]+/)?\.?worktrees?/[^/]+(?:/.*)?")
 """A worktree inside the repository: `.worktrees/name`, or `.agent/worktrees/name`."""
 _NEXT_TO = re.compile(r"(?P<repository>.+?)(?:[.-]worktrees?/[^/]+|-unspool-[0-9a-f]{6})(?:/.*)?")
@@ -38,6 +38,8 @@ def enclosing_repository(folder: str) -> str | None:
 
 def repository_of(path: str, known: Collection[str]) -> str:
     """Return the repository of a folder. Its `.git` file takes precedence over what its path suggests."""
+    if len(path) > _LONGEST:
+        return path
     recorded = _recorded_repository(path)
     if recorded is not None:
         return recorded

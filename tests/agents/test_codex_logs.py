@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from unspool import load
 from unspool.agents.codex.outcomes import judge
+from unspool.agents.codex.tools import patch_of
 from unspool.model import ToolCall
 from unspool.testing import CodexLog
 
@@ -80,3 +82,9 @@ def test_tools_of_mcp_servers_have_the_name_of_their_server(
     assert [block.name for message in session.messages for block in message.blocks if isinstance(block, ToolCall)] == [
         known_as
     ]
+
+
+def test_a_patch_without_end_is_none() -> None:
+    """It is searched in linear time, though the text repeats its first words."""
+    assert patch_of(msgspec.json.encode("*** Begin Patch\n" * 100_000)) is None
+    assert patch_of(b'{"input":"x *** Begin Patch\\n*** End Patch y"}') == "*** Begin Patch\n*** End Patch"

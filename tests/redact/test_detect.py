@@ -112,3 +112,11 @@ def test_what_begins_like_a_secret_again_and_again_is_none() -> None:
     assert find_secrets(b"sk-" * 1000) == []
     assert find_secrets(b'"token": "' * 1000) == []
     assert find_secrets(b"://a:" * 1000) == []
+
+
+@pytest.mark.parametrize("prefix", ["npm_", "A3-"])
+def test_a_prefix_again_and_again_is_read_in_linear_time(prefix: str) -> None:
+    """Not the whole rest from each repetition, which takes minutes."""
+    text = prefix * 30_000
+    assert find_secrets(text.encode()) == []
+    assert [secret.kind for secret in find_secrets(b"npm_4kf9QmXz2Lr7TbWn\xe2\x80\xa6")] == ["npm-token"]

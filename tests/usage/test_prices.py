@@ -113,3 +113,10 @@ def test_a_missing_file_that_was_asked_for(tmp_path: Path) -> None:
     """It is an error; a missing one in the data directory is not."""
     with pytest.raises(UnspoolError, match="UNSPOOL_PRICES"):
         load_prices(tmp_path, {"UNSPOOL_PRICES": str(tmp_path / "absent.toml")})
+
+
+def test_no_name_is_too_long() -> None:
+    """A log may have any text as the name of a model; one that is too long has no decorations."""
+    name = "/[" * 500_000 + "\n"
+    assert bare_name(name) == name
+    assert shipped_prices().price(name, date(2026, 3, 1)) is None

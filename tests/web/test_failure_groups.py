@@ -85,3 +85,11 @@ def test_commands_are_normalised(command: str, normal: str) -> None:
 )
 def test_messages_are_normalised(text: str, normal: str) -> None:
     assert normal_message(text) == normal
+
+
+@pytest.mark.parametrize("part", ["a.", "cd ", "/a", "'", "a-", "0"])
+def test_a_line_of_any_length_is_normalised(part: str) -> None:
+    """Only its beginning is shown, so only that is searched."""
+    text = part * 500_000
+    assert len(normal_command(text)) <= 160
+    assert len(normal_message(text)) <= 160

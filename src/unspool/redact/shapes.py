@@ -39,7 +39,9 @@ class SecretKind(NamedTuple):
 def token(name: str, prefix: str, rest: str, *, is_exact: bool = False, is_certain: bool = True) -> SecretKind:
     """Define a token with a unique prefix. With `is_exact`, no letter or digit may follow it."""
     after = AFTER if is_exact else ""
-    return SecretKind(name, BEFORE + prefix, f"{BEFORE}({prefix}(?:{rest}{after}|{WORD}{{8,}}{CUT}))", is_certain)
+    # Possessive and limited, because a text may repeat the prefix: each repetition would read the rest of the word.
+    cut = f"{WORD}{{8,1024}}+{CUT}"
+    return SecretKind(name, BEFORE + prefix, f"{BEFORE}({prefix}(?:{rest}{after}|{cut}))", is_certain)
 
 
 def infix(name: str, before: str, middle: str, rest: str, length: int) -> SecretKind:

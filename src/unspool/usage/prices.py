@@ -21,6 +21,8 @@ FILE_NAME = "prices.toml"
 REQUEST_SIZES = (100_000, 200_000, 272_000)
 """Input tokens of a request above which some models have another price. Counts are stored by these sizes."""
 _MOST_FOUND = 10_000
+_LONGEST_NAME = 200
+"""Maximum length of a name that is searched for decorations, which takes longer than linear time."""
 _DECORATION = re.compile(
     r"""^(?:.*/)?(?:(?:[a-z]{2,6}\.)?anthropic\.)?  # the provider, or a region of it
     (?P<name>.*?)
@@ -123,7 +125,7 @@ def _precedence(price: Price) -> tuple[int, date]:
 
 def bare_name(model: str) -> str:
     """Return the name of a model without its provider, the date of its snapshot and the size of its context."""
-    found = _DECORATION.match(model.strip().lower())
+    found = _DECORATION.match(model.strip().lower()) if len(model) <= _LONGEST_NAME else None
     return found["name"] if found else model
 
 

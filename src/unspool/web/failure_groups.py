@@ -20,6 +20,8 @@ from ..store.rows import EventRow, SessionRow
 MOST_FAILURES = 1000
 """Only the most recent failures are grouped, because the call of each has to be read."""
 _WIDTH = 160
+_LONGEST = 2_000
+"""Maximum number of characters that are searched for variable parts, which takes longer than linear time."""
 _CHANGING_DIRECTORY = re.compile(r"\s*cd\s+(?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;)\s*")
 _VARIABLE = re.compile(
     r"""(?P<quoted>"[^"\n]{24,}"|'[^'\n]{24,}')
@@ -89,7 +91,7 @@ def group_failures(store: Store, filter: EventFilter) -> FailureGroups:
 def normal_command(command: str) -> str:
     """Return a command without the parts that differ between its uses."""
     lines = [line for line in command.strip().splitlines() if line.strip()]
-    first = _CHANGING_DIRECTORY.sub("", lines[0]) if lines else ""
+    first = _CHANGING_DIRECTORY.sub("", lines[0][:_LONGEST]) if lines else ""
     return one_line(_without_variables(first) + (" …" if len(lines) > 1 else ""), _WIDTH)
 
 
@@ -100,7 +102,7 @@ def normal_message(text: str) -> str:
     telling = [line for line in said if _ERROR_WORDS.search(line)]
     # A traceback ends with the error; other programs begin with it.
     line = telling[-1] if telling and "Traceback" in text else next(iter(telling or said), "")
-    return one_line(_without_variables(line), _WIDTH)
+    return one_line(_without_variables(line[:_LONGEST]), _WIDTH)
 
 
 def _without_variables(text: str) -> str:

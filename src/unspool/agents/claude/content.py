@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,24 +12,30 @@ from ...io.decode import clean_raw, decode_any
 from .hooks import HOOK_FIELDS, hook_of
 from .schema import AttachmentBody, ClaudeBlock, ClaudeUsage, Rendered
 
-_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _NO_CONTENT = frozenset(("type", "filename", "path", "displayPath"))
 """Fields of an attachment that are not content: `Attachment` has separate fields for them."""
 _REQUEST = "prompt_snapshot"
 """An attachment with the system prompt and the tools of a request: tens of kilobytes that are not conversation."""
 _BRACE = ord("{")
-_SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
 def command_of(text: str) -> m.Attachment:
     """Return a slash command or a shell command as it was typed."""
-    if shell := _SHELL.search(text):
-        return m.Attachment("shell", shell[1])
-    found = _COMMAND.search(text)
-    if found is None:
+    shell, _ = _element(text, "bash-input")
+    if shell is not None:
+        return m.Attachment("shell", shell)
+    name, end = _element(text, "command-name")
+    if name is None:
         return m.Attachment("command", text)
-    name, arguments = found[1], (found[2] or "").strip()
-    return m.Attachment("command", f"{name} {arguments}".strip())
+    arguments, _ = _element(text, "command-args", end)
+    return m.Attachment("command", f"{name.strip()} {(arguments or '').strip()}".strip())
+
+
+def _element(text: str, tag: str, start: int = 0) -> tuple[str | None, int]:
+    """Return the content of the first element with a tag, and its end. A regular expression is not linear."""
+    opened = text.find(f"<{tag}>", start)
+    closed = text.find(f"</{tag}>", opened) if opened >= 0 else -1
+    return (text[opened + len(tag) + 2 : closed], closed) if closed >= 0 else (None, start)
 
 
 def usage_of(usage: ClaudeUsage | None) -> m.Usage | None:

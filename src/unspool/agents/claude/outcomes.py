@@ -30,11 +30,15 @@ _EXIT = re.compile(r"(?:Error: )?Exit code (\d+)")
 _SIGNAL_EXITS = frozenset((130, 137, 143, 145))
 STOPPING_EXITS = frozenset((130, 137))
 """Ctrl+C, and the signal with which the agent stops a command. A command may also exit with these codes by itself."""
+# Outputs are long, so none of these searches the rest of a line again from each repetition of its first words.
 _DENIED_BY_RULE = re.compile(
-    r"Permission to (?:use|read|edit) .+ has been denied|(?:is|are) denied by your permission settings"
+    r"Permission to (?:use|read|edit) (?:(?!Permission to ).)+ has been denied"
+    r"|(?:is|are) denied by your permission settings"
 )
-_NOBODY_TO_ASK = re.compile(r"requires approval|needs approval|requested permissions? to .+ but you haven't granted it")
-_HOOK = re.compile(r"PreToolUse:.* hook (?:error|blocking)|hook (?:error|returned blocking)")
+_NOBODY_TO_ASK = re.compile(
+    r"requires approval|needs approval|requested permissions? to (?:(?!requested ).)+ but you haven't granted it"
+)
+_HOOK = re.compile(r"PreToolUse:(?:(?!PreToolUse:).)* hook blocking|hook (?:error|returned blocking)")
 
 
 class ClaudeVerdict(NamedTuple):

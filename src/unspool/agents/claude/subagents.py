@@ -11,7 +11,8 @@ from ...core import model as m
 from .schema import ToolUseResult
 from .tools import SUBAGENT_TOOLS
 
-_NOTIFICATION = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>.*?<status>([^<]+)</status>", re.DOTALL)
+_NOTIFIER = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>")
+_STATUS = re.compile(r"<status>([^<]+)</status>")
 
 
 class SubagentCall(NamedTuple):
@@ -49,9 +50,10 @@ class SubagentCalls:
 
     def read_notification(self, text: str) -> None:
         """Read the message with which a sub-agent reports its end."""
-        note = _NOTIFICATION.search(text)
-        if note is not None:
-            self.notified[note[1]] = note[2]
+        notifier = _NOTIFIER.search(text)
+        status = _STATUS.search(text, notifier.end()) if notifier is not None else None
+        if notifier is not None and status is not None:
+            self.notified[notifier[1]] = status[1]
 
 
 def _text(value: object) -> str | None:

@@ -15,7 +15,7 @@ QUESTION_TOOL = "request_user_input"
 SPAWN_TOOLS = frozenset(("spawn_agent",))
 _SHELLS = frozenset(("shell", "shell_command", "exec_command", "local_shell", "container.exec", "exec"))
 _SCRIPT_COMMAND = re.compile(r'"?(?:cmd|command)"?\s*:\s*("(?:[^"\\]|\\.)*")')
-_SCRIPT_PATCH = re.compile(r"\*\*\* Begin Patch.*?\*\*\* End Patch", re.DOTALL)
+_PATCH_START, _PATCH_END = "*** Begin Patch", "*** End Patch"
 _PATCH, _ESCAPED = b"Begin Patch", b"\\u00"
 _ESCALATED = re.compile(r'require_escalated|with_escalated_permissions"?\s*:\s*true')
 _FILE_LINE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.*)")
@@ -53,8 +53,12 @@ def patch_of(raw: bytes) -> str | None:
     """The patch of a call: its input, one of its arguments, or a part of its script."""
     given = decode_any(raw.decode("utf-8", "replace"))
     for text in given.values() if isinstance(given, dict) else (given,):
-        if isinstance(text, str) and (found := _SCRIPT_PATCH.search(text)):
-            patch = found[0]
+        if not isinstance(text, str):
+            continue
+        start = text.find(_PATCH_START)
+        end = text.find(_PATCH_END, start) if start >= 0 else -1
+        if end >= 0:
+            patch = text[start : end + len(_PATCH_END)]
             return patch.replace("\\n", "\n").replace('\\"', '"') if "\n" not in patch else patch
     return None
 

@@ -14,6 +14,7 @@ import pytest
 import zstandard
 
 from unspool import load
+from unspool.agents.codex.discovery import CodexFolder
 from unspool.core import builder
 from unspool.core import model as m
 from unspool.core.session import Session
@@ -178,6 +179,41 @@ def test_a_log_without_its_header_is_known_by_its_name(tmp_path: Path) -> None:
     (ref,) = Library(tmp_path).refs()
     assert (ref.id, ref.path) == (path.stem, path)
     assert texts(Library(tmp_path).load(ref)) == ["hello"]
+
+
+DEEP = b'{"sessionId":"a","value":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+BESIDE = (
+    ".claude/history.jsonl", ".claude/settings.json", ".claude/sessions/1.json", ".claude/jobs/job/state.json",
+    ".codex/history.jsonl", ".codex/session_index.jsonl", ".gemini/projects.json", ".gemini/settings.json",
+    ".gemini/tmp/demo/logs.json",
+)  # fmt: skip
+
+
+def test_deep_nesting_in_other_files_hides_no_session(tmp_path: Path, run: Run) -> None:
+    """In files beside the logs, and in the metadata of a sub-agent."""
+    good_logs(tmp_path)
+    agent = ClaudeLog(agent="a1")
+    agent.user("hello agent", "task")
+    agent.write(tmp_path).with_suffix(".meta.json").write_bytes(DEEP)
+    for name in BESIDE:
+        write_file(tmp_path / name, DEEP)
+    found = run("ls", "--kind", "all", "--home", tmp_path, "--json")
+    assert (found.code, found.err) == (0, "")
+    assert sorted(record["title"] for record in found.records) == ["hello agent", *GOOD[:3]]
+
+
+def test_an_error_in_a_listing_is_reported(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the error is: the sessions that are missing are not left out without a message."""
+    good_logs(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(CodexFolder, "_files", fail)
+    found = run("ls", "--home", tmp_path, "--json")
+    assert sorted(record["agent"] for record in found.records) == ["claude", "gemini"]
+    assert found.code == 1
+    assert f"{tmp_path / '.codex'}: RecursionError: too deep" in found.err
 
 
 def test_repair_takes_values_of_any_type(tmp_path: Path) -> None:

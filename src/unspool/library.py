@@ -379,8 +379,8 @@ def _warn(root: Path, error: Exception) -> None:
     # Imported late: most programs log nothing, and start faster without it.
     from logging import getLogger
 
-    if isinstance(error, OSError):
-        report_fault(error, root)
+    # What cannot be listed is never just left out, whatever the reason: commands report it and exit with status 1.
+    report_fault(error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}"), root)
     getLogger(__name__).warning("Sessions in %s cannot be listed: %s: %s", root, type(error).__name__, error)
 
 

@@ -356,7 +356,7 @@ def _meta(path: Path) -> AgentMeta:
     data = read_whole(path.with_suffix(".meta.json"))
     try:
         return typed_json.decode(data, type=AgentMeta) if data else AgentMeta()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return AgentMeta()
 
 

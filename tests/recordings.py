@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -13,7 +14,13 @@ CORPUS = Path(__file__).parent / "corpus"
 
 def recordings(agent: str = "*", version: str = "*", scenario: str = "*") -> list[Recording]:
     """The recordings that match, the oldest version first."""
-    return find_recordings(CORPUS, agent, version, scenario)
+    return list(_found(agent, version, scenario))
+
+
+@cache
+def _found(agent: str, version: str, scenario: str) -> tuple[Recording, ...]:
+    # Many modules ask for all of them while the tests are collected, which looks into a thousand folders.
+    return tuple(find_recordings(CORPUS, agent, version, scenario))
 
 
 def sampled_versions() -> list[list[Recording]]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 from pyarrow.fs import PyFileSystem
@@ -370,6 +369,8 @@ def test_local_files_are_read_without_python(tmp_path: Path, store: Store) -> No
 
 def test_parquet_has_the_same_rows(tmp_path: Path, home: Path) -> None:
     """In partitions that any reader knows."""
+    import pyarrow.dataset as ds  # Imports pandas, too: not while the tests are collected.
+
     folder = tmp_path / "tables"
     assert main(["export", "--home", str(home), "--format", "parquet", "-o", str(folder)]) == 0
     assert sorted(path.name for path in folder.iterdir()) == sorted(TABLES)
@@ -386,6 +387,8 @@ def test_parquet_has_the_same_rows(tmp_path: Path, home: Path) -> None:
 @pytest.mark.parametrize("has_session", [False, True])
 def test_parquet_without_days_can_be_read(tmp_path: Path, has_session: bool) -> None:
     """An empty table, and one in which no session has a time."""
+    import pyarrow.dataset as ds
+
     home, folder = tmp_path / "home", tmp_path / "tables"
     home.mkdir()
     if has_session:
@@ -414,6 +417,8 @@ class _Waiting(ParquetFolder):
 
 def test_what_waits_to_be_written_is_limited(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For all tables together: there are many."""
+    import pyarrow.dataset as ds
+
     batches = [(name, batch) for name, batch in tables(home).batches() for _ in range(20)]
     largest = max(batch.nbytes for _, batch in batches)
     monkeypatch.setattr("unspool.data.parquet._PENDING_BYTES", largest)

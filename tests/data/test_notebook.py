@@ -6,7 +6,6 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
 from tools.docs import question_charts
 
@@ -15,8 +14,11 @@ from unspool.data.sql import questions
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the import to three plots."""
+    import matplotlib as mpl
+
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -10,7 +10,6 @@ from typing import Any
 from zipfile import ZipFile
 
 import jsonschema_rs
-from atif import Trajectory
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import TypeAdapter
@@ -28,7 +27,7 @@ from .inspect_schema import FOLDER, SCHEMA
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
-# Importing these two takes longer than anything else, and few tests use them.
+# Importing these takes longer than anything else, and few tests use them.
 
 
 @cache
@@ -100,6 +99,8 @@ def check_requests(session: Session, index: int | None = None) -> int:
 
 def check_trajectory(session: Session) -> dict[str, Any]:
     """The trajectory of a session, validated by the library of ATIF."""
+    from atif import Trajectory
+
     data = b"".join(trajectory(session))
     Trajectory.model_validate_json(data)
     assert data.endswith(b"}\n")

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="the SDK is not installed: pip install 'unspool[mcp]'")
-
-from mcp.client.client import Client
-from mcp.types import TextContent
-
 from unspool.core.errors import UsageError
-from unspool.mcp.server import RequestContext, create_server
 from unspool.redact import Redactor
 
 from ..runs.harness import run
+from .sdk import skip_without_sdk
 
+if TYPE_CHECKING:
+    from unspool.mcp.server import RequestContext
+
+skip_without_sdk()
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 
 
@@ -29,6 +28,11 @@ SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
     ],
 )
 def test_errors_have_no_secrets(error: Exception, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    from mcp.client.client import Client
+    from mcp.types import TextContent
+
+    from unspool.mcp.server import create_server
+
     async def fail(_: RequestContext, __: str, ___: Mapping[str, Any]) -> str:
         raise error
 

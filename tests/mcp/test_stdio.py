@@ -8,24 +8,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="the SDK is not installed: pip install 'unspool[mcp]'")
-
-from mcp.client import stdio
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.types import CallToolResult, TextContent
-
-from unspool.mcp.server import listed_tools
 from unspool.mcp.tool_table import TOOLS
 
 from ..runs.harness import run
 from ..waiting import PATIENCE
 from .project import quotations, store_of, typical_log
+from .sdk import skip_without_sdk
 
+if TYPE_CHECKING:
+    from mcp.client.stdio import StdioServerParameters
+    from mcp.types import CallToolResult
+
+skip_without_sdk()
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 MOST_CHARACTERS = 6_000
 """Of the list of tools: every model that is connected reads it with every request."""
@@ -47,6 +45,8 @@ class Place:
         typical_log("elsewhere", "/home/dev/other").write(self.home)
 
     def parameters(self, *options: str) -> StdioServerParameters:
+        from mcp.client.stdio import StdioServerParameters
+
         arguments = ["-m", "unspool", "mcp", "--home", str(self.home), "--store", str(self.store), *options]
         environment = {"UNSPOOL_DATA": str(self.data), "UNSPOOL_TEST_RUN": os.environ.get("UNSPOOL_TEST_RUN", "")}
         return StdioServerParameters(command=sys.executable, args=arguments, env=environment, cwd=self.project)
@@ -55,6 +55,8 @@ class Place:
 @pytest.fixture(autouse=True)
 def _a_patient_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client gives a server two seconds to end, then kills it, and does not wait long for that either."""
+    from mcp.client import stdio
+
     for name in ("PROCESS_TERMINATION_TIMEOUT", "FORCE_KILL_TIMEOUT", "_KILL_REAP_TIMEOUT"):
         monkeypatch.setattr(stdio, name, PATIENCE)
 
@@ -65,6 +67,8 @@ def place(tmp_path: Path) -> Place:
 
 
 def text_of(result: CallToolResult) -> str:
+    from mcp.types import TextContent
+
     (content,) = result.content
     assert isinstance(content, TextContent)
     assert result.structured_content is None
@@ -79,6 +83,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_the_list_of_tools_is_short() -> None:
     """As it is sent, with everything around it."""
+    from unspool.mcp.server import listed_tools
+
     tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed_tools()]
     answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
     assert len(answer) < MOST_CHARACTERS
@@ -88,6 +94,9 @@ def test_the_list_of_tools_is_short() -> None:
 
 async def converse(place: Place) -> dict[str, CallToolResult]:
     """Call every tool, and make mistakes."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import stdio_client
+
     calls: dict[str, tuple[str, dict[str, Any]]] = {
         "search": ("search", {"query": "carefully"}),
         "read_session": ("read_session", {"session": "latest", "first": -2}),
@@ -135,6 +144,9 @@ def test_a_conversation(place: Place) -> None:
 
 def test_a_client_of_an_earlier_protocol(place: Place) -> None:
     """With the options that lift the limits. Without imports, nothing is written at all."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import stdio_client
+
     store_of(place.store, place.home).close()
     before = digests(place.home) | {"store": hashlib.sha256(place.store.read_bytes()).hexdigest()}
 

@@ -56,13 +56,12 @@ def java_version() -> int:
     return int(words[1].split(".")[0]) if done.returncode == 0 and len(words) > 1 else 0
 
 
-if java_version() < _JAVA:
-    pytest.skip(f"no Java {_JAVA} or newer to run Spark with", allow_module_level=True)
-
-
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One cluster for all tests: it takes most of the time."""
+    # Not when the module is imported: every worker would start Java.
+    if java_version() < _JAVA:
+        pytest.skip(f"no Java {_JAVA} or newer to run Spark with")
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         settings = {

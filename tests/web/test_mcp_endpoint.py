@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 from urllib.parse import quote
 
@@ -14,26 +14,24 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
-pytest.importorskip("mcp", reason="the SDK is not installed: pip install 'unspool[mcp]'")
-
-import httpx2
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, TextContent
-
 from unspool.core.errors import MissingExtraError, UsageError
 from unspool.ingest.sync import Syncer
 from unspool.io.pip import install_command
-from unspool.mcp.http import scope_of
 from unspool.mcp.scope import ProjectScope
 from unspool.store import open_store
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
 from ..mcp.project import quotations, typical_log
+from ..mcp.sdk import skip_without_sdk
 from ..runs.harness import run
 from .conftest import PORT, TOKEN
 
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+    from mcp.types import CallToolResult
+
+skip_without_sdk()
 BASE = f"http://127.0.0.1:{PORT}"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -76,6 +74,10 @@ def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Litestar:
 @asynccontextmanager
 async def connected(app: Litestar, query: str, **options: Any) -> AsyncIterator[Client]:
     """A client that talks to the application itself."""
+    import httpx2
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async with app.lifespan():
         application: Any = app
         transport = httpx2.ASGITransport(app=application)
@@ -87,6 +89,8 @@ async def connected(app: Litestar, query: str, **options: Any) -> AsyncIterator[
 
 
 def text_of(result: CallToolResult) -> str:
+    from mcp.types import TextContent
+
     (content,) = result.content
     assert isinstance(content, TextContent)
     return content.text
@@ -131,6 +135,8 @@ def test_all_projects_and_errors(app: Litestar) -> None:
 
 
 def test_a_relative_project_is_an_error() -> None:
+    from unspool.mcp.http import scope_of
+
     with pytest.raises(UsageError, match="absolute path"):
         scope_of({"project": "demo"}, "/home/dev")
     assert scope_of({}, "/home/dev") == ProjectScope("/home/dev")

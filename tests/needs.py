@@ -16,7 +16,8 @@ NEEDS = {
     ),
     "slow": (
         "cli/test_options.py", "cli/test_ways_out.py", "data/test_lake.py", "data/test_tables.py",
-        "formats/test_hostile.py", "formats/test_inspect.py", "formats/test_otel.py", "ingest/test_file_changes.py",
+        "formats/test_hostile.py", "formats/test_inspect.py", "formats/test_otel.py", "formats/test_requests.py",
+        "ingest/test_file_changes.py",
         "ingest/test_file_faults.py", "ingest/test_growth.py", "ingest/test_memory.py", "mcp/test_recordings.py",
         "mcp/test_redaction.py", "runs/test_outbox.py", "search/test_query.py", "store/test_database_faults.py",
         "store/test_faults.py", "store/test_numbers.py", "store/test_repacking.py", "store/test_sync.py",

@@ -29,6 +29,8 @@ _RECORDINGS = re.compile(
     r"test_templating\.py::test_real_sessions)"
 )
 """Tests with the store of all recordings, which takes seconds to fill."""
+_REQUESTS = re.compile(r"^tests/(?:formats/test_(?:hostile|pairs|requests)|cli/commands/test_export_formats)\.py")
+"""Tests with the libraries of OpenAI and Anthropic, which take seconds to import."""
 _SHARED = (
     (_BROWSER, None),
     (_RECORDINGS, "recordings"),
@@ -36,6 +38,7 @@ _SHARED = (
     (re.compile(r"^tests/test_corpus\.py::\w+\[(\w+/[^/]+)/"), None),
     (re.compile(r"^tests/(?:test_architecture|tools/test_measure)\.py"), "source"),
     (re.compile(r"^tests/(?:test_package|test_event_kinds|cli/test_ways_out)\.py"), None),
+    (_REQUESTS, "requests"),
     (re.compile(r"^tests/spark/test_source\.py"), None),
     (re.compile(r"^tests/(?:mcp/test_agents|runs/test_(?:card|end_to_end|terminal))\.py"), None),
 )

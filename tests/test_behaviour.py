@@ -315,6 +315,7 @@ def test_gemini_rewind_and_cancel(tmp_path: Path) -> None:
     assert len(session.interruptions) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaves", [20_000])
 def test_thousands_of_leaves(tmp_path: Path, leaves: int) -> None:
     """A session with 20,000 ends: each is a branch of its own, and one is alive."""

@@ -105,6 +105,7 @@ def _line(log: ClaudeLog, kind: str, text: str, at: str, name: str) -> dict[str,
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [_plain, _cleared, _gone, _agents, _copied_agents, _clears])
 def test_work_does_not_grow_with_pairs(tmp_path: Path, write: Callable[[Path, int], None]) -> None:
     """With twenty thousand copies, a step for each two of them would be four hundred million steps."""

@@ -66,6 +66,7 @@ def test_deep_nesting_is_limited() -> None:
     assert len(list(paths_in(value))) == 8
 
 
+@pytest.mark.slow
 def test_known_shapes_are_those_of_the_recordings() -> None:
     """`make regen` writes them again."""
     assert KNOWN_SHAPES.read_bytes() == known_shapes_text()

@@ -119,6 +119,7 @@ def test_numbers_that_do_not_follow_the_text_prove_nothing(tokens: int, tmp_path
     assert doubts(log, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_recordings_raise_no_doubt() -> None:
     """They say what left the context, or their numbers are made up."""
     for recording in recordings():

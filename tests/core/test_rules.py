@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from unspool.agents import AGENTS
 from unspool.core.events import BY_NAME
 from unspool.core.explain import Explainer
@@ -33,6 +35,7 @@ def test_rules_say_what_would_be_otherwise() -> None:
             assert rule.otherwise.endswith(".")
 
 
+@pytest.mark.slow
 def test_evidence_in_the_recordings_has_rules() -> None:
     """All events, and the author, the branch and the context of every message."""
     missing = set()

@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
+import pytest
 
 from unspool.cli._shared.output_types import output_schema
 from unspool.core.session import Session
@@ -92,6 +93,7 @@ def test_a_prompt_says_what_to_do_instead(tmp_path: Path) -> None:
     assert (pair.match, pair.confidence) == ("same_kind", 0.6)
 
 
+@pytest.mark.slow
 def test_recordings() -> None:
     """Every pair is valid by the published schema, its parts are valid messages, and its places are right."""
     schema = output_schema()

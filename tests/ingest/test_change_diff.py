@@ -258,6 +258,7 @@ def test_appended_lines_are_not_recorded_again(journal: Journal) -> None:
     assert journal.ingest(live, path, b"") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [claude_log, codex_log, gemini_log])
 def test_changes_add_up_to_the_record(
     make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal

@@ -78,6 +78,7 @@ def place_of(agent: str, home: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )

@@ -117,6 +117,7 @@ def test_nan_and_infinity_are_accepted() -> None:
     assert kinds(batch) == ["a"]
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.text(max_size=8), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=4), x)

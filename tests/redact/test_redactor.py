@@ -80,6 +80,7 @@ def _lines() -> list[bytes]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 1000])
 def test_texts_are_redacted_together_as_one_by_one(size: int) -> None:
     lines = _lines()

@@ -169,6 +169,7 @@ def until_in(client: Client, run: str, *states: str) -> Any:
     return wait_until(seen, f"agent {run} to be {' or '.join(states)}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the scripted agent is a shell script")
 def test_a_killed_agent_is_resumed_before_its_log_is_read(client: Client, tmp_path: Path) -> None:
     project = str(tmp_path / "project")

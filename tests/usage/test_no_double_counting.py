@@ -246,6 +246,7 @@ NEW_IDS = {"claude/1.0.60/fork", "claude/1.0.60/orphan"}
 recognised, so that its requests count again."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", sorted({recording.version for recording in recordings("claude")}))
 def test_recordings_of_claude_code(version: str, tmp_path: Path) -> None:
     """The output tokens of all recordings equal a count of the raw JSON that takes the last usage of each response."""

@@ -36,6 +36,7 @@ def one_session(home: Path, name: str = "session") -> Path:
     return log.write(home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["atif", "openai", "anthropic"])
 def test_a_line_for_each_session(run: Run, name: str) -> None:
     done = run("export", "--home", SAMPLES, "--format", name)

@@ -67,6 +67,7 @@ def test_snippets_have_no_part_of_a_secret(client: TestClient) -> None:  # type:
     assert not any(SECRET[start : start + 8] in found.text for start in range(len(SECRET) - 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "count"),
     [

@@ -42,6 +42,7 @@ from ..conftest import PORT, TOKEN
 from .helpers import Client, assert_valid_structure, page, queries, query_with, query_with_fork
 
 
+@pytest.mark.slow
 def test_session_pages_have_valid_structure(client: Client, store: Store) -> None:
     """With what the script needs to continue from there."""
     for query in list(queries(store))[::5]:
@@ -103,6 +104,7 @@ def test_exports_are_downloads(client: Client, store: Store, format: str) -> Non
     assert len(answer.content) > 100
 
 
+@pytest.mark.slow
 def test_exports_in_formats_of_other_programs(client: Client, store: Store) -> None:
     """All of them are in the menu, and the same as on the command line."""
     row = next(

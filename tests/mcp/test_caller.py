@@ -69,7 +69,9 @@ def test_gemini_cli_says_only_that_it_is_itself() -> None:
 
 def test_ancestry_goes_up_to_the_first_process() -> None:
     found = ancestry(os.getpid())
-    assert found[:2] == (os.getpid(), os.getppid())
+    # In a container, the first process may have started the tests.
+    nearest = tuple(process for process in (os.getpid(), os.getppid()) if process != 1)
+    assert found[: len(nearest)] == nearest
     assert 1 not in found
     assert ancestry(0) == ()
 

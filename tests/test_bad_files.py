@@ -20,9 +20,8 @@ from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.core.stream import collect
 from unspool.ingest import archive
-from unspool.ingest.scan import read_fully
 from unspool.io import lines
-from unspool.io.sources import ByteStream
+from unspool.io.sources import ByteStream, read_fully
 from unspool.library import Library
 from unspool.repair import repair_session
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts

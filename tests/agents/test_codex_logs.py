@@ -10,6 +10,9 @@ import pytest
 from unspool import load
 from unspool.agents.codex.outcomes import judge
 from unspool.agents.codex.tools import patch_of
+
+
+from unspool.library import Library
 from unspool.model import ToolCall
 from unspool.testing import CodexLog
 
@@ -88,3 +91,21 @@ def test_a_patch_without_end_is_none() -> None:
     """It is searched in linear time, though the text repeats its first words."""
     assert patch_of(msgspec.json.encode("*** Begin Patch\n" * 100_000)) is None
     assert patch_of(b'{"input":"x *** Begin Patch\\n*** End Patch y"}') == "*** Begin Patch\n*** End Patch"
+
+
+@pytest.mark.parametrize("folder", ["0 backup", "9 backup"])
+def test_the_longest_copy_of_a_rollout_counts(tmp_path: Path, folder: str) -> None:
+    """Whichever folder comes first: a backup that ends earlier does not hide the rest of the thread."""
+    log = CodexLog()
+    for turn in range(3):
+        log.turn(f"prompt {turn}", f"answer {turn}")
+    path = log.write(tmp_path)
+    copy = tmp_path / ".codex" / "sessions" / folder / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
+    (ref,) = Library(tmp_path).refs()
+    assert ref.path == path
+    path.rename(copy)
+    copy.with_suffix(".jsonl.zst").write_bytes(b"")
+    (ref,) = Library(tmp_path).refs()
+    assert ref.path == copy

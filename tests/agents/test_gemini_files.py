@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from unspool.agents import AGENTS
 from unspool.core import model as m
 from unspool.core.explain import Explainer
 from unspool.core.stream import collect
 from unspool.library import Library
+from unspool.testing import GeminiLog
 
 CONTEXT = {"id": "context", "type": "user", "content": [{"text": "<session_context>\nThis is the Gemini CLI."}]}
 
@@ -124,3 +127,27 @@ def test_inferred_clears_and_interruptions_have_rules(tmp_path: Path) -> None:
         facts = [fact for index in range(len(session)) for fact in explainer.explain(index).facts]
         assert about in [fact.about for fact in facts]
         assert [fact for fact in facts if fact.rule is None] == []
+
+
+@pytest.mark.parametrize("where", ["session copy.jsonl", "0 backup/session.jsonl", "session.jsonl.bak.jsonl"])
+@pytest.mark.parametrize("lines", [None, 5])
+def test_a_copy_of_a_log_adds_nothing(tmp_path: Path, where: str, lines: int | None) -> None:
+    """Not even the rewinds in it. A backup may end earlier."""
+    log = GeminiLog()
+    for turn in range(3):
+        log.user(f"u{turn}", f"prompt {turn}")
+        log.model(f"g{turn}", f"answer {turn}")
+    log.rewind("u2")
+    log.user("u3", "something else")
+    path = log.write(tmp_path)
+    (ref,) = Library(tmp_path).refs()
+    session = Library(tmp_path).load(ref)
+    assert len(session.branches) == 1
+    copy = path.parent / where
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:lines]))
+    (ref,) = Library(tmp_path).refs()
+    again = Library(tmp_path).load(ref)
+    again.info.files[0].path = session.info.files[0].path
+    assert again.to_dict() == session.to_dict()
+    assert Library(tmp_path).find(str(copy)).path == copy

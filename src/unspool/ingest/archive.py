@@ -12,13 +12,13 @@ from ..core import model as m
 from ..core.errors import DamagedError, UnspoolError
 from ..io.faults import report_fault
 from ..io.lines import LineCheck
-from ..io.sources import ByteStream
+from ..io.sources import ByteStream, read_fully
 from ..store import Store
 from ..store.archive import ArchivedFile
 from ..store.compression import pack
 from ..store.messages import unpack_head
 from ..store.rows import FileRow, Origin, StoredSession
-from .scan import REPLACED, ChangedLog, LogStat, Mark, how_differs, mark_of, read_fully, stat_log
+from .scan import REPLACED, ChangedLog, LogStat, Mark, how_differs, mark_of, stat_log
 
 CHUNK = 1 << 20
 """Number of bytes that are compressed together."""

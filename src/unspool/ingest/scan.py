@@ -12,7 +12,7 @@ from ..agents import AGENTS, SessionRef, SessionSource
 from ..core.decisions import main_session
 from ..io.faults import collect_faults
 from ..io.files import name_of
-from ..io.sources import ByteStream, LineFile, LogSource, Stamp
+from ..io.sources import ByteStream, LineFile, LogSource, Stamp, read_fully
 from ..store.decision_log import UNKNOWN, decision_mark
 from ..store.rows import FileRow
 
@@ -232,14 +232,6 @@ def how_differs(file: ByteStream, size: int, archived_size: int, archived: Chunk
             continue
         return "truncated" if len(found) < length and (data is None or data.startswith(found)) else other
     return "grown" if size > archived_size else "touched"
-
-
-def read_fully(file: ByteStream, size: int) -> bytes:
-    """Read `size` bytes, or fewer at the end of the file; a single call of `read` may return fewer anywhere."""
-    data = file.read(size)
-    while 0 < len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
 
 
 class Mark:

@@ -18,7 +18,7 @@ from .decode import Batch, Damage, Location, RecordDecoder
 from .faults import collect_faults, report_fault
 from .lines import BLOCK_SIZE, Block, LineCheck, LineSplitter, block_of, iter_blocks
 from .listing import open_file
-from .sources import COMPRESSED, LineFile, LogSource
+from .sources import COMPRESSED, LineFile, LogSource, read_fully
 
 T = TypeVar("T")
 
@@ -282,6 +282,19 @@ def size_of(path: Path) -> int:
     except OSError as error:
         report_fault(error, path)
         return 0
+
+
+def is_beginning(path: Path, of: Path) -> bool:
+    """Whether another file has all bytes of a file at its beginning; False if that cannot be found out."""
+    try:
+        with open_file(path) as file, open_file(of) as longer:
+            while data := file.read(BLOCK_SIZE):
+                if read_fully(longer, len(data)) != data:
+                    return False
+    except OSError as error:
+        report_fault(error)
+        return False
+    return True
 
 
 def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]:

@@ -66,6 +66,14 @@ class ByteStream(Protocol):
     ) -> None: ...
 
 
+def read_fully(file: ByteStream, size: int) -> bytes:
+    """Read `size` bytes, or fewer at the end of the file; a single call of `read` may return fewer anywhere."""
+    data = file.read(size)
+    while 0 < len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
 class LogSource(Protocol):
     """One log: the records of a session, or of a part of one, as bytes."""
 

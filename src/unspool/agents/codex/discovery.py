@@ -14,9 +14,10 @@ import msgspec
 from ...core import model as m
 from ...core.timestamps import parse_moment
 from ...io.decode import decode_any
-from ...io.files import log_of, read_batches, read_end, read_start, while_unchanged
+from ...io.files import log_of, read_batches, read_end, read_start, size_of, while_unchanged
 from ...io.lines import Block, block_of
 from ...io.listing import walk_files
+from ...io.sources import COMPRESSED
 from .schema import BARE_META, HISTORY, INDEX, META_RECORDS, RECORDS, HistoryBase, SessionMeta
 
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -73,8 +74,7 @@ class CodexFolder:
         found: dict[str, dict[str, RolloutFile]] = {}
         for file in self._files():
             known = found.setdefault(file.thread, {})
-            # A rollout that exists compressed and plain was just unpacked to be continued, so the plain file is newer.
-            if file.rollout not in known or known[file.rollout].path.suffix == ".zst":
+            if file.rollout not in known or _is_newer(file, known[file.rollout]):
                 known[file.rollout] = file
         return {
             thread: sorted(files.values(), key=lambda file: (file.time, file.rollout != thread))
@@ -157,6 +157,16 @@ class CodexFolder:
         """The threads of reviews."""
         heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())
         return [(thread, head) for thread, head in heads if head.subagent == "review"]
+
+
+def _is_newer(file: RolloutFile, other: RolloutFile) -> bool:
+    """Whether a file continues another one of the same rollout: a copy in some folder, or one that was compressed.
+
+    A rollout that exists compressed and plain was just unpacked to be continued. Of two copies, the longer one counts,
+    because lines are only appended.
+    """
+    is_plain, other_is_plain = file.path.suffix != COMPRESSED, other.path.suffix != COMPRESSED
+    return is_plain if is_plain != other_is_plain else size_of(file.path) > size_of(other.path)
 
 
 def rollout_file(path: Path, archived: bool = False) -> RolloutFile | None:

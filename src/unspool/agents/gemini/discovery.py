@@ -17,7 +17,17 @@ from ...core import model as m
 from ...core.timestamps import parse_moment, shifted
 from ...io.decode import Damage, decode_any
 from ...io.documents import split_document
-from ...io.files import is_closed, iter_pieces, name_of, read_end, read_whole, stem_of, while_unchanged
+from ...io.files import (
+    is_beginning,
+    is_closed,
+    iter_pieces,
+    name_of,
+    read_end,
+    read_whole,
+    size_of,
+    stem_of,
+    while_unchanged,
+)
 from ...io.listing import folders_in, walk_files
 from .._metadata import digest, project_of
 from .authors import NOT_TITLES
@@ -63,7 +73,7 @@ def _prompt_of(entry: dict[str, object]) -> GeminiPrompt:
 
 
 class GeminiFiles(NamedTuple):
-    """The files of one session in the order of their start, including copies of a file."""
+    """The files of one session in the order of their start, without exact copies of a file and of its beginning."""
 
     heads: list[GeminiHead]
 
@@ -168,7 +178,8 @@ class GeminiFolder:
         sessions = {}
         for id, heads in sorted(found.items(), key=lambda item: _start(item[1][0])):
             if any(head.prompt is not None for head in heads):
-                sessions[id] = GeminiFiles(sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl")))
+                ordered = sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl"))
+                sessions[id] = GeminiFiles(_without_copies(ordered) if len(ordered) > 1 else ordered)
         return sessions
 
     @cached_property
@@ -261,6 +272,20 @@ class GeminiFolder:
                 if follower is not None:
                     found.setdefault(follower, session)
         return found
+
+
+def _without_copies(heads: list[GeminiHead]) -> list[GeminiHead]:
+    """Leave out logs that contain nothing but the beginning of another one, such as backups.
+
+    Reading one of them again would repeat its rewinds.
+    """
+    sizes = {head.path: size_of(head.path) for head in heads}
+    kept: list[GeminiHead] = []
+    for head in sorted(heads, key=lambda head: -sizes[head.path]):
+        longer = (other for other in kept if other.started_at == head.started_at)
+        if not any(is_beginning(head.path, other.path) for other in longer):
+            kept.append(head)
+    return [head for head in heads if head in kept]
 
 
 # --- heads -----------------------------------------------------------------------------------------------------------

@@ -12,9 +12,11 @@ import pytest
 from unspool.agents import AGENTS
 from unspool.agents.claude.reader import ClaudeSource
 from unspool.ingest import reader_pool, sync
+from unspool.ingest.freshness import changes_since_sync
 from unspool.ingest.session import SessionIngest
 from unspool.ingest.sync import Syncer
 from unspool.ingest.writer import Ending
+from unspool.library import Library
 from unspool.store.store import Store
 
 from ..store.contents import contents, difference, fresh, new_store, synced
@@ -143,3 +145,17 @@ def test_an_agent_whose_folder_cannot_be_listed_does_not_stop_the_others(
     report = Syncer(store, home).run()
     assert list(report.failures) == [str(home / ".gemini")]
     assert {row.agent for row in store.sessions.select()} == {"claude", "codex"}
+
+
+@pytest.mark.parametrize("seconds", [-5_000_000_000, 0, 253_402_300_799, 300_000_000_000])
+def test_a_file_with_an_impossible_time(store: Store, home: Path, seconds: int) -> None:
+    """It is imported like any other, and found unchanged by later runs and lists."""
+    for path in home.rglob("*.jsonl"):
+        os.utime(path, ns=(seconds * 10**9, seconds * 10**9))
+    synced(store, home)
+    assert difference(contents(store), fresh(home.parent, home)) == ""
+    found = changes_since_sync(store, Library(home))
+    assert found is not None
+    assert not found.sessions
+    report = synced(store, home)
+    assert (report.new, report.changed) == (0, 0)

@@ -60,6 +60,16 @@ def test_a_file_is_stamped_by_the_file_system(tmp_path: Path) -> None:
         LineFile(Path("/nowhere")).open()
 
 
+@pytest.mark.parametrize(("number", "stored"), [(7, 7), (2**63 - 1, 2**63 - 1), (2**63, -(2**63)), (2**64 - 1, -1)])
+def test_stamps_fit_into_a_database(number: int, stored: int) -> None:
+    """Inode numbers and devices may have 64 bits, and times may be anywhere."""
+    facts = os.stat_result(
+        (0, number, number, 1, 0, 0, 12, 0, 0, 0),
+        {"st_mtime_ns": 300_000_000_000 * 10**9, "st_ctime_ns": -300_000_000_000 * 10**9},
+    )
+    assert Stamp.of(facts) == Stamp(stored, stored, 12, 2**63 - 1, -(2**63))
+
+
 def test_rows_are_lines(database: Path) -> None:
     """One object per row; only LF ends a line."""
     source = SqliteSource(database, "one", QUERIES, 7)

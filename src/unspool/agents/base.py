@@ -18,7 +18,7 @@ from ..core.rules import Rules
 from ..io.faults import GONE
 from ..io.files import name_of
 from ..io.listing import walk_entries, walk_files
-from ..io.sources import FileStamp, LogSource, file_source
+from ..io.sources import FileStamp, LogSource, Stamp, file_source
 from ._repair import RepairStrategy
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -351,14 +351,7 @@ class Agent:
                             facts = entry.stat()
                         except GONE:
                             continue
-                        yield (
-                            name if name.isascii() else name_of(name),
-                            facts.st_dev,
-                            facts.st_ino,
-                            facts.st_size,
-                            facts.st_mtime_ns,
-                            facts.st_ctime_ns,
-                        )
+                        yield (name if name.isascii() else name_of(name), *Stamp.of(facts))
             elif (stamp := self.log(path).stamp()) is not None:
                 yield (name_of(path), *stamp)
 

@@ -6,6 +6,7 @@ shows whether it changed, and bytes. Only this module knows what it is stored in
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from errno import EBUSY, EIO
 from io import BytesIO
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 COMPRESSED = ".zst"
 """Suffix of files that are compressed with Zstandard."""
+_LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
+"""The range of integers in a database."""
 _ROWS = ".jsonl"
 _BUSY_SECONDS = 2.0
 _MOST_ATTEMPTS = 5
@@ -42,6 +45,20 @@ class Stamp(NamedTuple):
     """When it was last written, in nanoseconds since 1970."""
     ctime: int = 0
     """When the file system last changed anything about it, which no program can set; 0 if it is unknown."""
+
+    @classmethod
+    def of(cls, facts: os.stat_result) -> Stamp:
+        """Return the stamp of a file, in numbers that databases can store.
+
+        Some file systems use all 64 bits of an inode number, and a time may be after the year 2262.
+        """
+        return cls(
+            _signed(facts.st_dev),
+            _signed(facts.st_ino),
+            facts.st_size,
+            max(_SMALLEST, min(facts.st_mtime_ns, _LARGEST)),
+            max(_SMALLEST, min(facts.st_ctime_ns, _LARGEST)),
+        )
 
 
 FileStamp = tuple[str, int, int, int, int, int]
@@ -64,6 +81,11 @@ class ByteStream(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
+
+
+def _signed(number: int) -> int:
+    """Return the signed integer with the same 64 bits."""
+    return number if number <= _LARGEST else (number - _SMALLEST) % 2**64 + _SMALLEST
 
 
 def read_fully(file: ByteStream, size: int) -> bytes:
@@ -128,7 +150,7 @@ class LineFile:
             return None
         if not S_ISREG(facts.st_mode):
             return None
-        return Stamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        return Stamp.of(facts)
 
     def modified(self) -> int:
         """When the file was last written to."""

@@ -18,7 +18,7 @@ import pytest
 from unspool.cli.main import main
 from unspool.core.errors import NoSpaceError, UnspoolError
 from unspool.ingest.push import push_archived
-from unspool.ingest.session import remove_session
+from unspool.ingest.session import forget_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.sync import Syncer
 from unspool.ingest.verify import Verifier
@@ -176,8 +176,7 @@ def test_a_forgotten_session_is_gone_completely_or_not_at_all(situation: FileSit
         for row in store.sessions.select():
             if row.title is not None and "left alone" in row.title:
                 with store.exclusive(), store.transaction():
-                    store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
-                    remove_session(store, row.agent, row.id, row.name)
+                    forget_session(store, row)
 
     def check(store: Store) -> None:
         synced(store, situation.home)

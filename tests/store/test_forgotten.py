@@ -7,7 +7,7 @@ from pathlib import Path
 import zstandard
 
 from unspool.ingest.push import push_archived
-from unspool.ingest.session import remove_session
+from unspool.ingest.session import forget_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
 from unspool.store import Store
@@ -21,8 +21,7 @@ from .homes import log_of, put, write_home
 def _forget(store: Store, name: str) -> None:
     row = store.sessions.find(name)
     with store.exclusive(), store.transaction():
-        store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
-        remove_session(store, row.agent, row.id, row.name)
+        forget_session(store, row)
 
 
 def test_forgotten_sessions_stay_away_until_that_is_lifted(store: Store, tmp_path: Path) -> None:

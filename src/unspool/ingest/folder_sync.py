@@ -9,9 +9,11 @@ from pathlib import Path
 from ..agents import AGENTS, Peek, SessionRef
 from ..io.faults import collect_faults
 from ..io.files import is_inside, name_of
+from ..io.listing import may_exist
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import READ_AGAIN, StoredSession
+from .copies import OtherCopies
 from .folder_ingest import FolderIngest, OutdatedSession, paths_of
 from .reader_pool import TOO_LARGE, Task
 from .reading_order import reading_order
@@ -38,13 +40,15 @@ class FolderSync(FolderIngest):
     ) -> None:
         super().__init__(store, agent, AGENTS[agent].open(root), scan, report, unreadable, forgotten)
         self._missing = scan.missing
+        self.listed_elsewhere: frozenset[str] = frozenset()
+        """The sessions that other folders of this run have."""
         with collect_faults() as faults:
             before = store.sessions.fingerprints(agent)
             refs = _each_once(agent, list_in_subprocess(self.home) if is_large and not before else self.home.refs())
             fingerprints = {ref.id: self._fingerprint(ref) for ref in refs if ref.id in before}
         unreadable.add(faults.errors)
         listed = {ref.id: ref for ref in refs if ref.id not in forgotten}
-        self._listed = frozenset(listed)
+        self.listed = frozenset(listed)
         own = {path for ref in refs for path in paths_of(ref)}
         share_paths(self._changed, own)
         self._others = [change for path, change in self._changed.items() if path not in own]
@@ -88,8 +92,12 @@ class FolderSync(FolderIngest):
         for _, id, path in self._store.sessions.present(self.agent):
             files.setdefault(id, set()).add(path)
         mark = self._unreadable.mark()
+        copies = OtherCopies(self.home, files)
         found = []
         for ref in refs:
+            if copies.are_current(ref):
+                self._others += self.changes_of(ref)
+                continue
             if not any(path in changed for path in paths_of(ref)) and self._unreadable.is_rejected(ref.path):
                 continue
             fingerprint = now.get(ref.id)
@@ -133,6 +141,11 @@ class FolderSync(FolderIngest):
         """Drop all other sessions."""
         self.work = {position: outdated for position, outdated in self.work.items() if outdated.ref.id in ids}
 
+    def leave_out(self, ids: set[str]) -> None:
+        """Drop sessions that are read from another folder; only their files are archived."""
+        self._others += [change for ref in self.refs() if ref.id in ids for change in self.changes_of(ref)]
+        self.keep({ref.id for ref in self.refs()} - ids)
+
     def peek(self, ref: SessionRef) -> Peek:
         """Return what the first lines of a session say."""
         return self.home.peek(ref)
@@ -163,14 +176,35 @@ class FolderSync(FolderIngest):
         gone = {
             session
             for session, ref, path in store.sessions.present(self.agent)
-            if ref not in self._listed
+            if ref not in self.listed
+            and ref not in self.listed_elsewhere
             and (path is None or (is_inside(path, name_of(self.home.root)) and not unreadable))
         }
         for session in sorted(gone):
-            self._set_gone(session)
+            if self._has_copy(session):
+                # The next run that looks at the folder of the copy reads it.
+                store.sessions.set_unsettled(session)
+            else:
+                self._set_gone(session)
         for path, why in unreadable.items():
             failures.setdefault(names.get(path, path), f"{path}: {why}" if path in names else why)
         store.files.set_unreadable(self._unreadable.before, self._unreadable.for_next_run, self._at)
+
+    def _has_copy(self, session: int) -> bool:
+        """Whether a file of a session, which is gone from this folder, exists in another one, which is archived too."""
+        root = name_of(self.home.root)
+        inside = {file.path.removeprefix(root) for file in self._store.files.of_session(session)}
+        return any(may_exist(path) for ending in inside for path in self._archived_elsewhere.get(ending, ()))
+
+    @cached_property
+    def _archived_elsewhere(self) -> dict[str, list[str]]:
+        """The archived files of other folders of this agent, by their path inside such a folder."""
+        root_of = AGENTS[self.agent].root_of
+        found: dict[str, list[str]] = {}
+        for path, row in self._store.files.all().items():
+            if row.agent == self.agent and row.gone_at is None and not is_inside(path, name_of(self.home.root)):
+                found.setdefault(path.removeprefix(name_of(root_of(Path(path)))), []).append(path)
+        return found
 
 
 def _each_once(agent: str, refs: Iterable[SessionRef]) -> list[SessionRef]:

@@ -92,6 +92,11 @@ class Scan(NamedTuple):
     unreadable: dict[Path, OSError]
     """Files and folders that exist, but whose state is unknown."""
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether a file is gone, or no longer has the bytes that were archived."""
+        return bool(self.missing) or any(change.how in REPLACED for change in self.changes)
+
 
 def session_fingerprint(home: SessionSource, ref: SessionRef) -> str:
     """Return a fingerprint of what affects a session apart from its own files, including the decisions of people."""

@@ -13,7 +13,7 @@ from ..agents import AGENTS
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..store import Store
-from ..store.rows import StoredSession
+from ..store.rows import SessionRow, StoredSession
 from .archive import ArchivedOriginals
 from .change_diff import StoredState, appended, created, differences, stored_state, superseded
 from .scan import without_decisions
@@ -100,9 +100,19 @@ class SessionIngest:
 
 
 def remove_session(store: Store, agent: str, id: int, name: str) -> None:
-    """Remove a session: on request, or because its file turned out to contain no session."""
+    """Remove a session, because its file turned out to contain no session, or on request."""
     store.sessions.delete(id)
     store.changes.append("session.forgotten", id, agent=agent, name=name)
+
+
+def forget_session(store: Store, row: SessionRow, *, until_seen_again: bool = False) -> None:
+    """Remove a session and all copies of its files on request, and exclude it from further imports."""
+    files, copies = store.files.only_of_session(row.id), store.files.copies_of_session(row.id)
+    if not until_seen_again:
+        store.forgotten.add(row.id, store.files.paths_of([*files, *copies]))
+    remove_session(store, row.agent, row.id, row.name)
+    for file in copies:
+        store.files.remove(file)
 
 
 class WriteQueue:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..agents import AGENTS, SessionRef, SessionSource
@@ -14,12 +15,13 @@ from ..store import Store
 from ..store.decision_log import decision_marks
 from ..store.forgotten import Exclusions, ForgottenSession, exclusions
 from ..store.rows import FileRow
+from .copies import choose_copies, was_read_from
 from .folder_ingest import FolderIngest, OutdatedSession, paths_of
 from .folder_sync import FolderSync
 from .helper_process import can_share
 from .reader_pool import WORTH_IT, ReaderPool
 from .redacted_push import check_complete
-from .scan import compare, session_fingerprint, stat_log
+from .scan import Scan, compare, session_fingerprint, stat_log
 from .sync_report import Progress as Progress
 from .sync_report import Report as Report
 from .sync_report import ReportCounts
@@ -105,7 +107,7 @@ class Syncer:
                 return None
             names = [name_of(path) for path in paths_of(ref)]
             stored = store.sessions.from_source(agent, ref.id)
-            if any({file.path for file in store.files.of_session(known.id)} != set(names) for known in stored.values()):
+            if not all(was_read_from(store, session, ref) for session in stored.values()):
                 return None
             known = {name: row for name in names if (row := store.files.at(name)) is not None}
             scan = compare(agent, (entry.source for entry in seen), known, store.files.intact_chunks)
@@ -137,25 +139,25 @@ class Syncer:
         store = self._store
         known, failed = store.files.all(), store.files.unreadable()
         self.changed_logs = []
-        homes = []
+        scans = []
         for agent, root in self._agent_folders(report):
             inside = {path: row for path, row in known.items() if is_inside(path, name_of(root))}
             report.files += len(inside)
             before = {path: why for path, why in failed.items() if _is_at(path, root)}
-            unreadable = Unreadable(root, inside, before)
-            try:
-                home = self._compare_folder(agent, root, inside, unreadable, report, readers, open_too)
-            except OSError as error:
-                # A folder that cannot be listed now may be readable again later; its sessions are not gone.
-                report.failures[name_of(root)] = describe_fault(error)
-            except Exception as error:
-                if not concerns_session(error):
-                    raise
-                report.failures[name_of(root)] = f"{type(error).__name__}: {error}"
-            else:
-                homes += [home] if home is not None else []
+            with _isolated(report, root):
+                scan = self._compare_folder(agent, root, inside, readers)
+                scans.append((agent, root, scan, Unreadable(root, inside, before)))
+        # If a file is gone or was rewritten, a copy of it in another folder may count from now on.
+        lacking = {agent for agent, _, scan, _ in scans if scan.has_lost}
+        homes = []
+        for agent, root, scan, unreadable in scans:
+            if any(scan) or unreadable.before or agent in lacking or self._is_unsettled(agent, open_too):
+                with _isolated(report, root):
+                    names, _ = self._exclusions(agent)
+                    homes.append(FolderSync(store, agent, root, scan, report, unreadable, names, readers.has_started))
         if not homes:
             return
+        choose_copies(homes)
         self._selection.apply(homes)
         try:
             self._read_homes(homes, pipeline, readers, _ProgressReporter(homes, report, on_progress))
@@ -164,25 +166,14 @@ class Syncer:
             raise
         pipeline.commit()
 
-    def _compare_folder(
-        self,
-        agent: str,
-        root: Path,
-        known: dict[str, FileRow],
-        unreadable: Unreadable,
-        report: Report,
-        readers: ReaderPool,
-        open_too: bool,
-    ) -> FolderSync | None:
-        """Compare an agent's folder with the store; None if there is nothing to do."""
-        names, paths = self._exclusions(agent)
+    def _compare_folder(self, agent: str, root: Path, known: dict[str, FileRow], readers: ReaderPool) -> Scan:
+        """Compare an agent's folder with the archive."""
+        _, paths = self._exclusions(agent)
         logs = (log for log in AGENTS[agent].logs(root) if not paths or name_of(log.path) not in paths)
         scan = compare(agent, logs, known, self._store.files.intact_chunks, readers.expect)
         if self._lists_changed_logs:
             self.changed_logs += [change.stat.path for change in scan.changes if change.is_new_on_disk]
-        if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
-            return FolderSync(self._store, agent, root, scan, report, unreadable, names, readers.has_started)
-        return None
+        return scan
 
     def _agent_folders(self, report: Report) -> list[tuple[str, Path]]:
         """Return the agents' folders in all locations. A location that cannot be examined does not affect others."""
@@ -223,6 +214,8 @@ class Syncer:
                 progress.next(home, outdated.ref)
                 home.run(outdated, pipeline)
                 home.record_unreadable(outdated.ref)
+        # A session that is gone from one folder may have been read from another one.
+        for home in homes:
             pipeline.write(home.finish)
 
 
@@ -242,6 +235,19 @@ class _ProgressReporter:
             self._on_progress(Progress(self._count, self._sessions, self._report.bytes, self._bytes, ref.id))
         self._count += 1
         self._report.bytes += home.size_of(ref)
+
+
+@contextmanager
+def _isolated(report: Report, root: Path) -> Iterator[None]:
+    """Report a folder that cannot be compared. It may be readable again later: its sessions are not gone."""
+    try:
+        yield
+    except OSError as error:
+        report.failures[name_of(root)] = describe_fault(error)
+    except Exception as error:
+        if not concerns_session(error):
+            raise
+        report.failures[name_of(root)] = f"{type(error).__name__}: {error}"
 
 
 def _is_at(path: str, root: Path) -> bool:

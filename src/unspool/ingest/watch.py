@@ -22,6 +22,7 @@ from ..store import Store
 from ..store.decision_log import DecisionChanges
 from ..store.rows import Change, FileRow
 from .archive import LogChangedError
+from .copies import was_read_from
 from .file_changes import FileChanges, pause
 from .scan import mark_of, stat_log
 from .store_health import StoreHealth
@@ -232,6 +233,8 @@ class Watcher:
         stored = self._store.sessions.from_source(agent, ref.id) if ref is not None else {}
         if ref is None or ref.id not in stored or len(stored) > 1 or not SessionTail.can_follow(ref):
             return None
+        if not was_read_from(self._store, stored[ref.id], ref):
+            return None
         tail = SessionTail(self._store, home, ref, stored[ref.id])
         if tail.path != path:
             return None
@@ -280,7 +283,7 @@ class Watcher:
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
         for path, tail in list(self._tails.items()):
             stored = self._store.sessions.from_source(tail.ref.agent, tail.ref.id).get(tail.ref.id)
-            if stored is None or not tail.settled(stored):
+            if stored is None or not was_read_from(self._store, stored, tail.ref) or not tail.settled(stored):
                 del self._tails[path]
         self._schedule.finish(time.monotonic() - started)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..core.errors import NotFoundError
+from ..io.files import is_inside
 from ..io.sources import FileStamp
 from .blocks import Blocks
 from .chunks import Chunks
@@ -190,19 +191,44 @@ class FileArchive:
 
     def only_of_session(self, session: int) -> list[int]:
         """Files that no other session needs, including earlier versions of the session's own files."""
-        own = [file.id for file in self.of_session(session) if not self._is_needed(file.id, session)]
+        own = [file.id for file in self._own_files(session)]
         if own:
             # While another session needs the log, it needs the folder of the log as well.
             own += [file.id for file in self.in_session_folder(session)]
         return [row.id for file in dict.fromkeys(own) for row in self.versions(file)]
 
+    def copies_of_session(self, session: int) -> list[int]:
+        """Files named like those of a session that no session was read from, such as those in a copy of a home.
+
+        This includes their earlier versions, and copies of the files in the session's folder.
+        """
+        own = self._own_files(session)
+        sql = """SELECT id, path FROM file WHERE machine = (SELECT machine FROM session WHERE id = ?) AND agent = ?
+            AND replaced_at IS NULL AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id)"""
+        others = self._database.rows(sql, session, own[0].agent) if own else []
+        names = {_last_part(file.path) for file in own}
+        paths = {file.path for file in own}
+        found = {id: path for id, path in others if _last_part(path) in names and path not in paths}
+        folders = {path.removesuffix(".jsonl") for path in found.values()}
+        inner = {_last_part(file.path) for file in self.in_session_folder(session)} if own else set()
+        found |= {
+            id: path
+            for id, path in others
+            if _last_part(path) in inner and any(is_inside(path, folder) for folder in folders)
+        }
+        return [row.id for id in found for row in self.versions(id)]
+
+    def _own_files(self, session: int) -> list[ArchivedFile]:
+        """The files that only this session was read from."""
+        return [file for file in self.of_session(session) if not self._is_needed(file.id, session)]
+
     def _is_needed(self, file: int, session: int) -> bool:
         """Whether a session other than this one was read from a file."""
         return any(other != session for other in self.sessions_of(file))
 
-    def paths_only_of_session(self, session: int) -> list[str]:
-        """The paths of the files that only this session needs."""
-        return [self.get(id).path for id in self.only_of_session(session)]
+    def paths_of(self, files: Iterable[int]) -> list[str]:
+        """The paths of some files."""
+        return [self.get(id).path for id in files]
 
     def find_for_session(self, session: int, path: str) -> int | None:
         """The file at a path on the machine of a session: its own, or one of the session it was forked from."""
@@ -228,3 +254,8 @@ class FileArchive:
             self._database.rows(sql, self._database.machine, path)
         new = [(self._database.machine, path, reason, at) for path, reason in now.items() if path not in known]
         self._database.insert("unreadable", "machine, path, reason, since", new)
+
+
+def _last_part(path: str) -> str:
+    """The name of a file, which may be on a machine with another system."""
+    return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]

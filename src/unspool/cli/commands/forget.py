@@ -8,7 +8,7 @@ import sys
 from ...core.errors import UsageError
 from ...core.plural import counted
 from ...core.resolve import resolve_name
-from ...ingest.session import remove_session
+from ...ingest.session import forget_session
 from ...render.plain_text import plain_line
 from ...render.sanitize import local
 from ...store.rows import SessionRow
@@ -90,9 +90,7 @@ def _forget(args: argparse.Namespace) -> int:
             return 1
         with store.exclusive(), store.transaction():
             for row in rows:
-                if not args.until_seen_again:
-                    store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
-                remove_session(store, row.agent, row.id, row.name)
+                forget_session(store, row, until_seen_again=args.until_seen_again)
     if args.json:
         for row in rows:
             print_json(item_of_row(row))

@@ -54,6 +54,13 @@ def test_intact_lines_are_records() -> None:
     assert [row[1:] for row in batch.rows()] == [(1, 0, 12), (2, 13, 12)]
 
 
+def test_a_byte_order_mark_is_ignored() -> None:
+    """Some editors add one to the beginning of a file."""
+    batch = decoded(b'\xef\xbb\xbf{"type":"a"}\r\n{"type":"b"}\n')
+    assert (kinds(batch), batch.lines, reasons(batch)) == (["a", "b"], 2, [])
+    assert decode_any(b'\xef\xbb\xbf{"a":1}') == {"a": 1}
+
+
 def test_blank_lines_are_ignored() -> None:
     """They count for the numbers, and for nothing else."""
     batch = decoded(b'\n{"type":"a"}\n  \n{"type":"b"}')

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import isfinite
@@ -220,9 +221,11 @@ class RecordDecoder(Generic[T]):
 def repair_line(line: bytes) -> tuple[bytes, str | None]:
     """Repair what has one obvious repair: half a surrogate pair, invalid UTF-8, NUL bytes around a record.
 
-    Returns the line, and the reason of the problem, if any.
+    Returns the line, and the reason of the problem, if any. A byte order mark, which some editors add to the beginning
+    of a file, is not a problem.
     """
     reason = None
+    line = line.removeprefix(BOM_UTF8)
     repaired = line.strip(_BLANK)
     if len(repaired) < len(line.strip()):
         reason = "nul-bytes"
@@ -299,6 +302,8 @@ def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
 
 def decode_any(data: bytes | str | msgspec.Raw) -> object:
     """Decode JSON into plain values; None if it is invalid, or nested too deeply."""
+    if isinstance(data, bytes):
+        data = data.removeprefix(BOM_UTF8)
     try:
         return _generic.decode(data) if data else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

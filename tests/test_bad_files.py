@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -312,6 +313,25 @@ def test_neighbours_of_any_kind_stop_nothing(tmp_path: Path, run: Run) -> None:
     again = synced(store, home)
     assert (again.new, again.changed) == (0, 0)
     store.close()
+
+
+def test_doctor_names_files_in_place_of_folders(tmp_path: Path, run: Run) -> None:
+    """And folders in place of files. The sessions of other agents are listed as usual."""
+    home = tmp_path / "home"
+    good_logs(home)
+    expected = run("ls", "--home", home).out.splitlines()
+    for name in (".codex/sessions", ".gemini/tmp"):
+        shutil.rmtree(home / name)
+        (home / name).write_text("")
+    (home / ".claude/history.jsonl").mkdir()
+    listed = run("ls", "--home", home)
+    assert (listed.code, listed.out.splitlines()) == (
+        0,
+        [line for line in expected if "claude" in line or "agent" in line],
+    )
+    report = run("doctor", "--home", home).out
+    assert report.count("a file instead of a directory: left out") == 2
+    assert report.count("a directory instead of a file: left out") == 1
 
 
 def sized(lines: int, line: bytes) -> Callable[[Path], object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from errno import EACCES
 from pathlib import Path
 from typing import NamedTuple
 
@@ -306,14 +307,28 @@ def without_conversation(library: Library) -> Iterator[tuple[str, Path]]:
 
 
 def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
-    """Yield what cannot be listed in the agents' folders: the name of the agent, the path and the reason.
+    """Yield what cannot be listed in the agents' folders: the name of the agent, the path and what is wrong with it.
 
-    These are folders that cannot be read, and pipes or devices with the name of a log.
+    These are folders that cannot be read, pipes or devices with the name of a log, and files in place of folders.
     """
     for name, root in library.homes():
         agent = AGENTS[name]
-        found = (item for subpath in agent.info.paths for item in unlisted_in(root / subpath))
-        yield from ((name, path, why) for path, why in found if may_be_folder(path) or agent.is_log(path))
+        for path in (root, *(root / subpath for subpath in agent.info.paths)):
+            if wrong := _wrong_kind(path, is_folder=path is root or not path.suffix):
+                yield name, path, f"{wrong}: left out"
+        for path, why in (item for subpath in agent.info.paths for item in unlisted_in(root / subpath)):
+            if may_be_folder(path):
+                advice = "; check its permissions" if why == os.strerror(EACCES) else ""
+                yield name, path, f"{why}: the contents of this folder are missing{advice}"
+            elif agent.is_log(path):
+                yield name, path, f"{why}: left out"
+
+
+def _wrong_kind(path: Path, *, is_folder: bool) -> str | None:
+    """Return what is at a path instead of the file or folder that an agent creates there; None if it is that."""
+    if is_folder:
+        return "a file instead of a directory" if os.path.isfile(path) else None
+    return "a directory instead of a file" if os.path.isdir(path) else None
 
 
 def last_written(ref: SessionRef) -> int:

@@ -16,7 +16,6 @@ from ...core.plural import counted
 from ...core.session import Session
 from ...io.faults import collect_faults
 from ...io.files import name_of
-from ...io.listing import may_be_folder
 from ...library import Library, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
@@ -148,8 +147,7 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileRepor
 
 def _unlisted(agent: str, path: Path, why: str) -> FileReport:
     """Return the report on a path that is not listed as a session."""
-    missing = "the contents of this folder are missing; check its permissions" if may_be_folder(path) else "left out"
-    problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
+    problem = m.Problem(reason="unreadable", detail=why)
     return FileReport(
         path=name_of(path),
         session=None,

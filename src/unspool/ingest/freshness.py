@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ..agents import AGENTS, SessionRef
+from ..core.errors import UnspoolError
 from ..io.faults import collect_faults
 from ..io.files import is_inside, name_of
 from ..io.sources import FileStamp
 from ..library import Library
 from ..store import Store
+from ..store.rows import SessionRow
 
 _MOST = 200
 """Maximum number of changed files to look up one by one. With more, listing everything takes about as long."""
@@ -56,6 +59,22 @@ def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
         return None
     missing = {stamp[0] for stamp in left if any(is_inside(stamp[0], root) for root in roots)} - seen
     return DiskChanges(refs, frozenset(missing), roots)
+
+
+def copies_of(store: Store, library: Library, changes: DiskChanges, rows: Iterable[SessionRow]) -> Iterator[SessionRef]:
+    """Yield the copies, in the folders that were compared, of sessions that were imported from other folders."""
+    by_name: dict[str, list[str]] = {}
+    for path, file in store.files.all().items():
+        if file.gone_at is None and changes.has(path):
+            by_name.setdefault(Path(path).name, []).append(path)
+    for row in rows:
+        paths = (path for file in store.files.of_session(row.id) for path in by_name.get(Path(file.path).name, ()))
+        for path in paths:
+            with suppress(OSError, UnspoolError):
+                ref = library.ref_of(Path(path))
+                if (ref.agent, ref.id) == (row.agent, row.name):
+                    yield ref
+                    break
 
 
 def _changed(agent: str, root: Path, known: set[FileStamp], left: set[FileStamp]) -> set[str]:

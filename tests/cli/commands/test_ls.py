@@ -233,6 +233,27 @@ def test_two_homes(run: Run, tmp_path: Path) -> None:
     assert len(twice) == len(ours) == 3
 
 
+@pytest.mark.parametrize("options", [(), ("-n", "3")])
+def test_a_session_that_is_stored_from_another_home(
+    run: Run, home: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """It is listed if the home has a copy, with the state of that copy."""
+    write_one_of_each(home)
+    before = run("ls", *options)
+    log = ClaudeLog()
+    log.user("from claude")
+    log.model("hi")
+    log.user("continued elsewhere")
+    log.write(tmp_path / "other")
+    other = ClaudeLog("not in this home")
+    other.user("something else")
+    other.write(tmp_path / "other")
+    assert run("sync").code == 0
+    assert run("sync", "--home", tmp_path / "other").out.startswith("1 new, 1 changed")
+    assert len(before.lines) > 2
+    assert sorted(run("ls", *options).lines) == sorted(before.lines)
+
+
 def test_folders_and_files(run: Run, tmp_path: Path) -> None:
     """A home, an agent's folder, a project's folder and a file are all places to list."""
     write_one_of_each(tmp_path)

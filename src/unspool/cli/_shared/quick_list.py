@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import count, islice
 from typing import TYPE_CHECKING
@@ -42,22 +42,26 @@ def quick_list(
     # In one snapshot, because sessions may be stored and forgotten meanwhile.
     with store.snapshot():
         if args.stored:
-            return list(islice(_stored(store, args, keep, None, limit), limit))
+            return list(islice(_stored(store, args, keep, None, limit, []), limit))
         # Imported late: only needed if there is a store.
-        from ...ingest.freshness import changes_since_sync
+        from ...ingest.freshness import changes_since_sync, copies_of
 
         changes = changes_since_sync(store, catalog.library)
         if changes is None:
             return None
-        changed = list(_changed(catalog, changes, args, keep, failures))
-        return [*changed, *islice(_stored(store, args, keep, changes, limit), limit)]
+        changed = list(_changed(catalog, changes.sessions.values(), args, keep, failures))
+        elsewhere: list[SessionRow] = []
+        stored = list(islice(_stored(store, args, keep, changes, limit, elsewhere), limit))
+        # There may be copies in the folders that are listed.
+        copies = copies_of(store, catalog.library, changes, elsewhere) if elsewhere else []
+        return [*changed, *stored, *_changed(catalog, copies, args, keep, failures)]
 
 
 def _changed(
-    catalog: Catalog, changes: DiskChanges, args: argparse.Namespace, keep: Filter, failures: Failures
+    catalog: Catalog, refs: Iterable[SessionRef], args: argparse.Namespace, keep: Filter, failures: Failures
 ) -> Iterator[SessionItem]:
-    """Yield the sessions that are newer on disk than in the store."""
-    for ref in changes.sessions.values():
+    """Yield sessions on disk that differ from those in the store."""
+    for ref in refs:
         with failures.skipping(ref):
             item = listed(catalog, ref, keep, counts=args.events)
             if item is not None:
@@ -78,9 +82,17 @@ def listed(catalog: Catalog, ref: SessionRef, keep: Filter, *, counts: bool) -> 
 
 
 def _stored(
-    store: Store, args: argparse.Namespace, keep: Filter, changes: DiskChanges | None, page: int | None
+    store: Store,
+    args: argparse.Namespace,
+    keep: Filter,
+    changes: DiskChanges | None,
+    page: int | None,
+    elsewhere: list[SessionRow],
 ) -> Iterator[SessionItem]:
-    """Yield all other sessions, newest first. They are read in pages."""
+    """Yield all other sessions, newest first. They are read in pages.
+
+    Those that were imported from folders which are not listed are added to `elsewhere` instead.
+    """
     wanted = replace(stored_filter(args), is_empty=False)
     for start in count(0, page or 1):
         rows = store.sessions.select(wanted, limit=page, offset=start)
@@ -93,7 +105,7 @@ def _stored(
                     continue
                 if row.id in own and not any(changes.has(file.path) for file in files):
                     if any(may_exist(file.path) for file in files):
-                        # It was imported from another folder.
+                        elsewhere.append(row)
                         continue
                     item.gone_at = datetime.now(UTC)
             yield _completed(item, row, files, store, args, keep)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import signal
 import subprocess
@@ -94,6 +95,18 @@ def test_control_characters_are_removed_on_a_terminal(tmp_path: Path) -> None:
         assert "\x1b]0" not in shown
         assert [sign for sign in FORBIDDEN if sign in shown.replace("\x1b", "")] == []
         assert shown.count("\x1b") == sum(shown.count(start) for start in OF_RICH) + shown.count("\x1b\\")
+
+
+def test_json_on_a_terminal(tmp_path: Path) -> None:
+    """Characters that control the terminal are escaped; the values are the same as in a pipe."""
+    log = ClaudeLog()
+    log.user("clear\x9b2J \u202eevil")
+    path = log.write(tmp_path)
+    path.rename(path.with_name("\u2066\x9b31m.jsonl"))
+    shown = on_terminal(("ls", "--json", "--home", tmp_path), tmp_path).out
+    assert [sign for sign in FORBIDDEN if sign in shown] == []
+    (item,) = map(json.loads, shown.splitlines())
+    assert (item["title"], Path(item["path"]).name) == ("clear\x9b2J \u202eevil", "\u2066\x9b31m.jsonl")
 
 
 @pytest.mark.parametrize("arguments", [("ls",), ("events",)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.render.sanitize import fence, harmless, local, one_line, pretty
+from unspool.render.sanitize import fence, harmless, harmless_json, local, one_line, pretty
 
 DANGEROUS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 PIECES = st.lists(
@@ -83,3 +83,12 @@ def test_json_over_several_lines() -> None:
     """Invalid JSON is shown as it is."""
     assert pretty(msgspec.Raw(b'{"a":[1,2]}')) == '{\n  "a": [\n    1,\n    2\n  ]\n}'
     assert pretty(msgspec.Raw(b'{"a":')) == '{"a":'
+
+
+@given(st.lists(st.sampled_from(["\x7f", "\x80", "\x9b31m", "\u202e", "\u2066", "é", "🎉", "\\", '"', "\x1b"])))
+def test_json_for_a_terminal(pieces: list[str]) -> None:
+    """No character in it controls the terminal, and its value is the same."""
+    text = "".join(pieces)
+    data = harmless_json(msgspec.json.encode({text: text}))
+    assert msgspec.json.decode(data) == {text: text}
+    assert not DANGEROUS.search(data.decode())

@@ -10,12 +10,23 @@ import msgspec
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
+_IN_JSON = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def harmless(text: str) -> str:
     """Remove escape sequences and marks that change the text direction, and replace control characters."""
     text = without_escapes(text.replace("\r\n", "\n"))
     return _BIDI.sub("", _CONTROL.sub("\ufffd", text))
+
+
+def harmless_json(data: bytes) -> bytes:
+    """Escape control characters and marks that change the text direction; the values stay the same.
+
+    JSON escapes only those below the space, but terminals interpret others as well.
+    """
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", data.decode()).encode()
 
 
 def without_escapes(text: str) -> str:

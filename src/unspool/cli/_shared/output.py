@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...render.sanitize import harmless
+from ...render.sanitize import harmless, harmless_json
 from .options import is_terminal
 from .output_types import type_of
 
@@ -35,7 +35,12 @@ def console(**options: Any) -> Console:
 
 def print_json(value: Any) -> None:
     """Print an object on one line."""
-    sys.stdout.buffer.write(json_line(value))
+    write_json(json_line(value))
+
+
+def write_json(line: bytes) -> None:
+    """Write a line of JSON to standard output."""
+    sys.stdout.buffer.write(harmless_json(line) if is_terminal() else line)
 
 
 def json_line(value: Any) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 from ...core.errors import UsageError
 from ...render.sanitize import one_line
 from .._shared.options import add_source, is_terminal
-from .._shared.output import console
+from .._shared.output import console, write_json
 from .._shared.output_file import writing
 from .._shared.redaction import add_redaction, redactor_of
 from .._shared.store import open_synced_store
@@ -109,7 +109,7 @@ def _print_rows(args: argparse.Namespace, names: Sequence[str], rows: Iterable[t
         # DuckDB returns sums of integers as decimals.
         encode = msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode
         for row in rows:
-            sys.stdout.buffer.write(encode(dict(zip(names, row, strict=True))) + b"\n")
+            write_json(encode(dict(zip(names, row, strict=True))) + b"\n")
     elif args.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from .._version import __version__
 from ..core.session import Session
 from .extension import NAMESPACE
-from .file_names import safe_name
+from .file_names import FileNames, safe_name
 from .inspect_sample import sample_of, time_text
 from .values import encode
 
@@ -58,7 +58,7 @@ class InspectLog:
         self._sink = _Sink()
         self._archive = ZipFile(self._sink, "w", ZIP_DEFLATED)
         self._summaries: list[dict[str, Any]] = []
-        self._ids: Counter[str] = Counter()
+        self._names = FileNames()
         self._spec: dict[str, Any] = {}
         self._usage: dict[str, Counter[str]] = {}
 
@@ -71,10 +71,7 @@ class InspectLog:
 
     def session(self, session: Session) -> Iterator[bytes]:
         """Yield the archive data of a session's sample."""
-        name = safe_name(session.id)
-        self._ids[name] += 1
-        # Ids are not unique if a home directory was copied.
-        id = name if self._ids[name] == 1 else f"{name}-{self._ids[name]}"
+        id = self._names.next(session.id)
         sample = sample_of(session, id)
         data = encode(sample)
         self._add_data(f"samples/{id}_epoch_1.json", data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import chain, groupby, islice
@@ -19,7 +18,7 @@ from ...core.session import Session
 from ...core.stream import AnnotationLine, EndLine, SessionLine, iter_stream
 from ...core.views import Branches
 from ...formats import FORMATS
-from ...formats.file_names import safe_name
+from ...formats.file_names import FileNames
 from ...redact import Redactor, describe_contained, describe_redacted, find_in_session
 from ...store.redaction_key import make_redactor
 from .._shared.failures import Failures
@@ -272,22 +271,15 @@ class _Folder:
             raise UnspoolError(f"{path}: {error.strerror}") from error
         self._path = path
         self._suffix = suffix
-        self._names: Counter[str] = Counter()
+        self._names = FileNames()
 
     def write(self, pieces: Iterator[Piece]) -> None:
         """Write the files of a session and the sub-agents in the same file."""
         for id, group in groupby(pieces, key=itemgetter(0)):
             try:
-                with writing(self._path / self._name(id)) as file:
+                with writing(self._path / (self._names.next(id) + self._suffix)) as file:
                     file.writelines(piece for _, piece in group)
             except OutputError as error:
                 if error.concerns_all:
                     raise
                 raise UnspoolError(str(error)) from error
-
-    def _name(self, id: str) -> str:
-        name = safe_name(id)
-        self._names[name] += 1
-        # A copy of a home directory has the same ids.
-        again = f"-{self._names[name]}" if self._names[name] > 1 else ""
-        return name + again + self._suffix

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Iterable, Iterator
-from itertools import chain, count
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ import msgspec
 from ...agents import agent_named
 from ...core.errors import UnspoolError, UsageError
 from ...core.session import Session
-from ...formats.file_names import safe_name
+from ...formats.file_names import FileNames, safe_name
 from ...redact import Redactor, Report, describe_contained, describe_redacted, find_in_session
 from ...store.private_files import replace_private
 from ...store.redaction_key import make_redactor
@@ -28,6 +27,8 @@ EXAMPLES = """examples:
   unspool share latest
   unspool share latest --check
   unspool share --project tidepool --since 7d -o tidepool/"""
+
+_INDEX = "index"
 
 
 class ShareReport(msgspec.Struct, kw_only=True):
@@ -120,22 +121,15 @@ def _folder(folder: Path, pages: Iterable[_Page]) -> Iterator[Path]:
     """Write a page for each session, and an index of them."""
     from ...render.html import IndexRow, render_index
 
-    rows: dict[str, IndexRow] = {}
+    rows: list[IndexRow] = []
+    names = FileNames(_INDEX)
     for page in pages:
-        name = _free_name(page.session, rows)
+        name = f"{names.next(page.session.id)}.html"
         yield _put(folder / name, _rendered(page))
-        rows[name] = IndexRow(name, page.session.info, len(page.session.messages), page.notice)
+        rows.append(IndexRow(name, page.session.info, len(page.session.messages), page.notice))
     if not rows:
         raise UnspoolError("no session matches")
-    yield _put(folder / "index.html", render_index(rows.values()).encode("utf-8", "replace"))
-
-
-def _free_name(session: Session, taken: Container[str]) -> str:
-    """Return an unused name for the page of a session. Copies of a home directory have the same ids."""
-    stem = safe_name(session.id)
-    stem = f"{stem}-session" if stem == "index" else stem
-    names = chain([f"{stem}.html"], (f"{stem}-{number}.html" for number in count(2)))
-    return next(name for name in names if name not in taken)
+    yield _put(folder / f"{_INDEX}.html", render_index(rows).encode("utf-8", "replace"))
 
 
 def _rendered(page: _Page) -> bytes:

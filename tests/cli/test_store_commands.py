@@ -188,6 +188,21 @@ def test_deleted_sessions_stay_in_the_store(home: Path, tmp_path: Path, capsys: 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such names are not possible there")
+def test_a_session_that_cannot_be_restored_does_not_stop_the_others(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is reported, and the exit status is 1."""
+    everything = {path.relative_to(home) for path in home.glob(".claude/projects/*/*.jsonl")}
+    in_the_way = tmp_path / "restored" / max(everything)
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_bytes(b"")
+    assert call_main(("restore", "--agent", "claude", "--to", str(tmp_path / "restored"))) == 1
+    assert f"{in_the_way} already exists" in capsys.readouterr().err
+    found = {path.relative_to(tmp_path / "restored") for path in in_the_way.parent.glob("*.jsonl")}
+    assert found == everything
+    assert in_the_way.read_bytes() == b""
+
+
 def test_restored_files_are_private_and_their_names_harmless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,3 +39,14 @@ def test_the_folder_of_the_agent_has_another_name(store: Store, tmp_path: Path, 
     (row,) = store.sessions.select()
     ((restored, _, _),) = restore_session(store, row, tmp_path / "restored")
     assert restored.relative_to(tmp_path / "restored") == inside
+
+
+@pytest.mark.parametrize("name", ["x" * 249, ""])
+def test_unusual_file_names(store: Store, tmp_path: Path, name: str) -> None:
+    """A file is restored if its name is as long as possible, or consists of nothing but the suffix."""
+    log = log_of("claude")
+    path = log.write(tmp_path / "home")
+    path = path.rename(path.with_name(f"{name}.jsonl"))
+    synced(store, tmp_path / "home")
+    ((restored, _, _),) = restore_session(store, store.sessions.select()[0], tmp_path / "restored")
+    assert (restored.name, restored.read_bytes()) == (path.name, log.data)

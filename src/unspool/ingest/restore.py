@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 from ..agents import agent_named
-from ..core.errors import UnspoolError
+from ..core.errors import DamagedError
 from ..store import Store
 from ..store.private_files import make_private_folder, open_private
 from ..store.rows import SessionRow
@@ -49,7 +50,8 @@ def _write(store: Store, file: FileState, path: Path) -> None:
     make_private_folder(path.parent)
     if path.exists():
         raise FileExistsError(17, "File exists", str(path))
-    part = path.with_name(f".{path.name}.part")
+    # The name may be as long as the file system allows.
+    part = path.with_name(f".{blake2b(os.fsencode(path.name), digest_size=8).hexdigest()}.part")
     part.unlink(missing_ok=True)
     try:
         left = file.size
@@ -59,7 +61,7 @@ def _write(store: Store, file: FileState, path: Path) -> None:
                 if not left:
                     break
         if left:
-            raise UnspoolError(f"the store has only {file.size - left:,} of {file.size:,} bytes of {file.path}")
+            raise DamagedError(f"the store has only {file.size - left:,} of {file.size:,} bytes of {file.path}")
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -145,7 +145,7 @@ class Claude(Agent):
 
     def is_log(self, path: Path) -> bool:
         """Whether a file is a log, has facts about sessions, or is a saved output that was too large for a line."""
-        return path.suffix in self.log_suffixes or path.name == "summary.md" or path.parent.name == SAVED
+        return path.name.endswith(self.log_suffixes) or path.name == "summary.md" or path.parent.name == SAVED
 
     def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
         """Its first message, and the sessions that its first lines name."""

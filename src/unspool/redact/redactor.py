@@ -75,6 +75,13 @@ class Redactor:
         redacted = self.data(data)
         return text if redacted is data else redacted.decode("utf-8", "surrogatepass")
 
+    def changed_texts(self, texts: Iterable[str]) -> dict[str, str]:
+        """Return redacted copies of the texts in which something is redacted. Faster than `text` for each of them."""
+        encoded = {text: text.encode("utf-8", "surrogatepass") for text in texts}
+        may = [True] * len(encoded) if self._personal is not None else may_contain_secrets(list(encoded.values()))
+        copies = {text: self.text(text) for text, may_change in zip(encoded, may, strict=True) if may_change}
+        return {text: copy for text, copy in copies.items() if copy != text}
+
     def data(self, data: bytes) -> bytes:
         """Return a redacted copy of text or JSON; the same object if there is nothing to redact.
 

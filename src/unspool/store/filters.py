@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from ..core import model as m
+
+LikeSql: TypeAlias = Callable[[str, str], str]
+"""Returns SQL that compares a column with a LIKE pattern, as `like_sql` does."""
 
 
 class Condition(NamedTuple):
@@ -200,6 +203,13 @@ def escaped(text: str) -> str:
 def like_sql(column: str, pattern: str) -> str:
     """SQL that compares a column, ignoring case, with the pattern, which is passed as a value."""
     return f"{lowered_sql(column, pattern)} LIKE ? ESCAPE '\\'"
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Whether a text matches a pattern, as `like_sql` compares it in the database."""
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    expression = "".join(".*" if part == "%" else re.escape(part[-1]) for part in parts)
+    return re.fullmatch(expression, lowered(text), re.DOTALL) is not None
 
 
 def lowered(text: str) -> str:

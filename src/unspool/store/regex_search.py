@@ -61,7 +61,8 @@ def search_regex(
 ) -> Iterator[RegexMatch]:
     """Every match in the sessions that pass the filters, the newest session first.
 
-    With a redactor, texts are searched without their secrets, which could otherwise be guessed. `check` is called for
+    With a redactor, texts and the values of filters are compared without their secrets, which could otherwise be
+    guessed. `check` is called for
     every block and every message. It may raise an error to end the search.
     """
     compiled, literal = re.compile(pattern), literal_in(pattern)
@@ -71,7 +72,7 @@ def search_regex(
         check()
         return literal in data
 
-    for session in store.search.sessions_with(filters):
+    for session in store.search.sessions_with(filters, redactor):
         for message in store.messages.scan(session, may_match):
             check()
             if redactor is not None:

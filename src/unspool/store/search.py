@@ -6,7 +6,6 @@ statistics of the database nor on row ids, so all databases return the same resu
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable, Generator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -22,10 +21,21 @@ from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
 from .damage import is_placeholder
 from .database import Database
-from .filters import SessionFilter, containing, escaped, has_event, like_sql, starting_with
+from .filters import (
+    Condition,
+    LikeSql,
+    SessionFilter,
+    all_of,
+    containing,
+    escaped,
+    has_event,
+    like_sql,
+    starting_with,
+)
 from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
 from .messages import StoredMessages
 from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settled, rank, score, session_rank
+from .redacted_search import RedactedMatches, RedactedValues
 from .rows import SessionRow, moment
 from .sessions import Sessions
 
@@ -36,10 +46,10 @@ SearchOrder = Literal["relevance", "time"]
 SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)
 _FEWEST = 600
 """The number of matches that are always read, to count those of each session."""
-_MOST_CHECKED = 100
-"""The number of matches of a session after which no more are checked for secrets."""
+_FEWEST_REDACTED = 40
+"""The same in a search without secrets, which has to read the messages."""
 _MOST_COUNTED = 30
-"""The number of hits of a session after which no more are counted in a search without secrets."""
+"""The number of matches of a session after which no more are counted in a search without secrets."""
 _CHECKED_CHARACTERS = 1 << 20
 """The number of characters of a text that are checked to find out which of several texts matched."""
 
@@ -106,18 +116,14 @@ class _Ranked(NamedTuple):
         """The key that sorts the best session first."""
         return -self.rank, self.matches[0].sort_key()
 
-    def time_key(self) -> tuple[object, ...]:
-        """The key that sorts the session with the latest match first."""
-        first = self.matches[0]
-        return first.at is None, -(first.at or 0), first.name, -first.message, first.field, first.session
-
 
 class _Ranking:
     """Ranks sessions while matches are read, and knows when it has read enough."""
 
-    def __init__(self, wanted: int) -> None:
-        """`wanted` is the number of best sessions that have to be known."""
+    def __init__(self, wanted: int, fewest: int) -> None:
+        """`wanted` is the number of best sessions that have to be known, from at least the `fewest` matches."""
         self._wanted = wanted
+        self._fewest = fewest
         self._by_session: dict[int, list[Match]] = {}
         self._best: list[int] = []
         """The best rank of each session, in descending order."""
@@ -137,7 +143,7 @@ class _Ranking:
     @property
     def is_complete(self) -> bool:
         """Whether no unread match can change which sessions are the best, or their order."""
-        if self._read < _FEWEST or len(self._best) < self._wanted:
+        if self._read < self._fewest or len(self._best) < self._wanted:
             return False
         if not is_settled(self._best[self._wanted - 1], self._below):
             return False
@@ -178,15 +184,20 @@ class Search:
     ) -> SearchPage:
         """Return up to `limit` sessions after the first `offset`, each with its first hits.
 
-        With `among`, only sessions that match this filter. With a redactor, the words are searched in texts without
-        their secrets, so that these can neither be seen nor guessed.
+        With `among`, only sessions that match this filter. With a redactor, words and filters are compared with texts
+        and values without their secrets, so that these can neither be seen nor guessed.
         """
+        redacted = None
+        candidates = query.match
+        if redactor is not None:
+            redacted = RedactedMatches(self._messages, query.match, redactor, max(COUNTED, hits))
+            # A word must not exclude a text because it occurs in a secret.
+            candidates = None if query.match is None else without_exclusions(query.match)
         # One transaction for all reads is cheaper for a server than one for each message.
         with self._database.snapshot():
-            if redactor is None:
-                ranked = self._ranked(query, offset + limit + 1, order, among)
-            else:
-                ranked = self._redacted(query, offset + limit + 1, order, among, redactor, hits)
+            condition = self._condition(query.filters, among, redactor)
+            read = self._best if order == "relevance" else self._latest
+            ranked = read(candidates, condition, offset + limit + 1, redacted)
             shown = ranked[offset : offset + limit]
             ids = tuple(entry.session for entry in shown)
             rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
@@ -196,109 +207,79 @@ class Search:
                 if entry.session in rows:
                     first = self._hits(entry.session, entry.matches[:hits], query.match, redactor)
                     more = len(entry.matches[hits:])
+                    if redacted is not None:
+                        more += len(redacted.further(entry.session, _MOST_COUNTED - len(entry.matches)))
                     points = float(f"{score(entry.rank, seconds):.4g}")
                     found.append(Found(session=rows[entry.session], score=points, hits=first, more=more))
         return SearchPage(found, len(ranked) > offset + limit)
 
-    def _ranked(self, query: Query, wanted: int, order: SearchOrder, among: SessionFilter | None) -> list[_Ranked]:
-        """At least the first `wanted` sessions, in order."""
-        return (self._best if order == "relevance" else self._latest)(query, wanted, among)
-
-    def _redacted(
-        self, query: Query, wanted: int, order: SearchOrder, among: SessionFilter | None, redactor: Redactor, hits: int
+    def _best(
+        self, node: Node | None, condition: Condition, wanted: int, redacted: RedactedMatches | None
     ) -> list[_Ranked]:
-        """The first `wanted` sessions that match without their secrets, each with only the matches that do.
-
-        The index contains the secrets, so it only provides candidates, and no word is excluded in it. Without some of
-        its matches, a session never comes earlier in the order.
-        """
-        exclusive = query.match
-        inclusive = None if exclusive is None else without_exclusions(exclusive)
-        candidates = msgspec.structs.replace(query, match=inclusive)
-        key = _Ranked.sort_key if order == "relevance" else _Ranked.time_key
-        most = max(hits + 1, _MOST_COUNTED)
-        many = wanted
-        while True:
-            found: list[_Ranked] = []
-            ranked = self._ranked(candidates, many, order, among)
-            for entry in ranked[:many]:
-                if len(found) >= wanted and key(found[wanted - 1]) <= key(entry):
-                    return found[:wanted]
-                matches = self._without_secrets(entry, exclusive, redactor, most)
-                if matches:
-                    insort(found, _Ranked(entry.session, _rank_of(matches), matches), key=key)
-            if len(ranked) < many:
-                return found[:wanted]
-            many *= 2
-
-    def _without_secrets(self, entry: _Ranked, node: Node | None, redactor: Redactor, most: int) -> list[Match]:
-        """The first matches of a session in texts without their secrets; up to `most`."""
-        found: list[Match] = []
-        for start in range(0, min(len(entry.matches), _MOST_CHECKED), most):
-            matches = entry.matches[start : min(start + most, _MOST_CHECKED)]
-            messages = self._messages.read_each(entry.session, (match.message for match in matches))
-            redacted = {index: redactor.message(message) for index, message in messages.items()}
-            found += [
-                match
-                for match in matches
-                if match.message in redacted and _still_matches(match, redacted[match.message], node)
-            ]
-            if len(found) >= most:
-                break
-        return found[:most]
-
-    def _best(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
-        """The sessions with the best matches first."""
-        ranking = _Ranking(wanted)
-        with closing(self._buckets(query, among)) as buckets:
+        """At least the first `wanted` sessions, those with the best matches first."""
+        ranking = _Ranking(wanted, _FEWEST if redacted is None else _FEWEST_REDACTED)
+        with closing(self._buckets(node, condition)) as buckets:
             for bucket in buckets:
-                ranking.add(bucket)
-                if ranking.is_complete:
-                    break
+                # A bucket with nothing but secrets must make no difference.
+                if matches := bucket if redacted is None else redacted.select(bucket):
+                    ranking.add(matches)
+                    if ranking.is_complete:
+                        break
         return ranking.sessions()
 
-    def _latest(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
-        """The sessions with the latest matches first."""
+    def _latest(
+        self, node: Node | None, condition: Condition, wanted: int, redacted: RedactedMatches | None
+    ) -> list[_Ranked]:
+        """At least the first `wanted` sessions, those with the latest matches first."""
         found: dict[int, list[Match]] = {}
+        fewest, number = _FEWEST if redacted is None else _FEWEST_REDACTED, 0
         order = "part.at DESC NULLS LAST, session.name, part.message DESC, part.field, part.session"
-        with closing(self._matches(query, order, among)) as matches:
-            for number, match in enumerate(matches):
-                if number >= _FEWEST and len(found) >= wanted:
+        with closing(self._matches(node, condition, order)) as matches:
+            for match in matches:
+                if redacted is not None and not redacted.select((match,)):
+                    continue
+                if number >= fewest and len(found) >= wanted:
                     break
                 found.setdefault(match.session, []).append(match)
+                number += 1
         return [_Ranked(session, _rank_of(matches), matches) for session, matches in found.items()]
 
     def matches(self, query: Query, limit: int) -> list[Match]:
         """The best matching texts."""
-        with closing(self._buckets(query)) as buckets:
+        with closing(self._buckets(query.match, self._condition(query.filters))) as buckets:
             return list(islice(chain.from_iterable(buckets), limit))
 
-    def _buckets(self, query: Query, among: SessionFilter | None = None) -> Generator[list[Match]]:
+    def _buckets(self, node: Node | None, condition: Condition) -> Generator[list[Match]]:
         """All matches by bucket, the best first, read as they are needed. The index only sorts them by bucket."""
-        with closing(self._matches(query, among=among)) as matches:
+        with closing(self._matches(node, condition)) as matches:
             for _, bucket in groupby(matches, lambda match: bucket_of(match.position)):
                 yield sorted(bucket, key=Match.sort_key)
 
-    def _matches(self, query: Query, order: str = "", among: SessionFilter | None = None) -> Generator[Match]:
+    def _matches(self, node: Node | None, condition: Condition, order: str = "") -> Generator[Match]:
         """All matches, read as they are needed, by default in the order of the index."""
         words = self._database.words
-        filters, sessions = QueryConditions(query.filters), (among or SessionFilter()).condition()
-        for index in (words.index(query.match),) if order else words.in_order(query.match):
+        for index in (words.index(node),) if order else words.in_order(node):
             sql = f"""SELECT part.session, part.message, part.field, part.author, part.at, session.name,
                     {index.position}
                 FROM {index.tables} JOIN session ON session.id = part.session
-                WHERE {index.condition} AND {filters.sql} AND {sessions.sql}
+                WHERE {index.condition} AND {condition.sql}
                 ORDER BY {order or f"{index.position} DESC"}"""
-            with closing(self._database.iterate(sql, *index.values, *filters.values, *sessions.values)) as rows:
+            with closing(self._database.iterate(sql, *index.values, *condition.values)) as rows:
                 yield from map(Match._make, rows)
 
-    def sessions_with(self, filters: Filters) -> list[int]:
+    def _condition(
+        self, filters: Filters, among: SessionFilter | None = None, redactor: Redactor | None = None
+    ) -> Condition:
+        like = like_sql if redactor is None else RedactedValues(self._database, redactor).like
+        chosen = QueryConditions(filters, like)
+        return all_of([Condition(chosen.sql, chosen.values), among.condition() if among is not None else None])
+
+    def sessions_with(self, filters: Filters, redactor: Redactor | None = None) -> list[int]:
         """The ids of the sessions with a text that passes the filters of a query, the newest first."""
         condition, values = "TRUE", list[object]()
         if filters:
-            chosen = QueryConditions(filters)
-            condition = f"EXISTS (SELECT 1 FROM part WHERE part.session = session.id AND {chosen.sql})"
-            values = chosen.values
+            condition, values = self._condition(filters, redactor=redactor)
+            condition = f"EXISTS (SELECT 1 FROM part WHERE part.session = session.id AND {condition})"
         sql = f"SELECT id FROM session WHERE {condition} ORDER BY ended DESC NULLS LAST, name, id"
         return [id for (id,) in self._database.rows(sql, *values)]
 
@@ -311,15 +292,6 @@ class Search:
             return [_hit(match, message, node) for match, message in intact]
         redacted = ((match, redactor.message(message)) for match, message in intact if message is not None)
         return [_hit(match, message, node) for match, message in redacted]
-
-
-def _still_matches(match: Match, message: m.Message, node: Node | None) -> bool:
-    """Whether a text still matches without its secrets: otherwise, secrets could be guessed with queries."""
-    if is_placeholder(message):
-        return False
-    field = FIELDS[match.field]
-    texts = (text.text for text in texts_of(message, no_tool_name) if text.field == field)
-    return node is None or any(matches(node, words_in(text)) for text in texts)
 
 
 def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:
@@ -344,17 +316,19 @@ def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:
 class QueryConditions:
     """The filters of a query as SQL over the tables `part` and `session`."""
 
-    def __init__(self, filters: Filters) -> None:
+    def __init__(self, filters: Filters, like: LikeSql = like_sql) -> None:
+        """`like` returns the SQL that compares a column with a pattern."""
+        self._like = like
         self._texts: list[str] = []
         self.values: list[object] = []
         self._add(filters.agent, "session.agent = ?")
-        self._each(filters.project, lambda text: _like("session.project", containing(text)))
-        self._each(filters.session, lambda text: _like("session.name", starting_with(text)))
+        self._each(filters.project, lambda text: self._is_like("session.project", containing(text)))
+        self._each(filters.session, lambda text: self._is_like("session.name", starting_with(text)))
         self._add(filters.role, "part.author = ?", AUTHORS.index)
         self._add(filters.in_, "part.field = ?", FIELDS.index)
-        self._each(filters.tool, lambda name: _has_name("part.tool", _named(name)))
-        self._each(filters.model, lambda text: _has_name("part.model", containing(text)))
-        self._each(filters.file, _touches)
+        self._each(filters.tool, lambda name: self._has_name("part.tool", _named(name)))
+        self._each(filters.model, lambda text: self._has_name("part.model", containing(text)))
+        self._each(filters.file, self._touches)
         self._add(filters.before, "part.at < ?", _seconds)
         self._add(filters.after, "part.at >= ?", _seconds)
         self._each(filters.branch, _branch)
@@ -379,18 +353,15 @@ class QueryConditions:
             self._texts.append(f"NOT coalesce(({sql}), FALSE)")
             self.values.append(given)
 
+    def _is_like(self, column: str, pattern: str) -> tuple[str, object]:
+        return self._like(column, pattern), pattern
 
-def _like(column: str, pattern: str) -> tuple[str, object]:
-    return like_sql(column, pattern), pattern
+    def _has_name(self, column: str, pattern: str) -> tuple[str, object]:
+        return f"{column} IN (SELECT id FROM name WHERE {self._like('name.text', pattern)})", pattern
 
-
-def _has_name(column: str, pattern: str) -> tuple[str, object]:
-    return f"{column} IN (SELECT id FROM name WHERE {like_sql('name.text', pattern)})", pattern
-
-
-def _touches(text: str) -> tuple[str, object]:
-    pattern = containing(text)
-    return _exists("touch JOIN name ON name.id = touch.path", "touch", like_sql("name.text", pattern)), pattern
+    def _touches(self, text: str) -> tuple[str, object]:
+        pattern = containing(text)
+        return _exists("touch JOIN name ON name.id = touch.path", "touch", self._like("name.text", pattern)), pattern
 
 
 def _exists(table: str, name: str, condition: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from .database import Database
-from .filters import SessionFilter, containing, escaped, like_sql
+from .filters import LikeSql, SessionFilter, containing, escaped, like_sql
+from .redacted_search import RedactedValues
 from .rows import SessionRow, moment
 from .sessions import Sessions
+
+if TYPE_CHECKING:
+    from ..redact import Redactor
 
 _TABLES = """touch JOIN name ON name.id = touch.path JOIN session ON session.id = touch.session"""
 
@@ -56,17 +60,26 @@ class TouchedFiles:
         rows = self._database.rows(sql, pattern, limit, offset)
         return [TouchedFile(path, int(sessions), moment(ended)) for path, sessions, ended in rows]
 
-    def touches(self, path: str, among: SessionFilter, limit: int, offset: int = 0) -> list[FileTouch]:
+    def touches(
+        self, path: str, among: SessionFilter, limit: int, offset: int = 0, *, redactor: Redactor | None = None
+    ) -> list[FileTouch]:
         """The messages that touched a file, in the sessions that match a filter, the most recent first.
 
-        The path may be relative: it matches all paths that end with it, ignoring case.
+        The path may be relative: it matches all paths that end with it, ignoring case. With a redactor, it is compared
+        with paths without their secrets.
         """
         condition = among.condition()
         end = f"%/{escaped(path.lstrip('/'))}"
+        whole: str | None = path
+        like: LikeSql = like_sql
+        if redactor is not None:
+            # No path without its secrets is equal to one that has some.
+            whole = path if redactor.text(path) == path else None
+            like = RedactedValues(self._database, redactor).like
         sql = f"""SELECT session.id, touch.message, name.text FROM {_TABLES}
-            WHERE (name.text = ? OR {like_sql("name.text", end)}) AND {condition.sql}
+            WHERE (name.text = ? OR {like("name.text", end)}) AND {condition.sql}
             ORDER BY session.ended DESC NULLS LAST, session.id, touch.message DESC, name.text LIMIT ? OFFSET ?"""
-        return [FileTouch(*row) for row in self._database.rows(sql, path, end, *condition.values, limit, offset)]
+        return [FileTouch(*row) for row in self._database.rows(sql, whole, end, *condition.values, limit, offset)]
 
     def count_of(self, session: int) -> int:
         """Return the number of files that a session touched."""

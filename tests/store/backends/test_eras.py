@@ -84,7 +84,7 @@ def test_only_the_newest_eras_are_read(store: Store, monkeypatch: pytest.MonkeyP
         return iterate(sql, *given)
 
     monkeypatch.setattr(store.database, "iterate", counting)
-    assert store.search._best(parse("common"), 3, None)
+    assert store.search.run(parse("common"), 2).found
     assert 1 <= len(values) < 7
     assert len(set(values)) == len(values)
 

@@ -46,7 +46,7 @@ def history_of_file(request: ToolRequest, params: FileHistoryParams) -> str:
     response = request.start_response(
         params.budget, f"Calls that read or changed it in the sessions of {request.scope.text}:"
     )
-    while touches := files.touches(path, request.sessions, _AT_ONCE, offset):
+    while touches := files.touches(path, request.sessions, _AT_ONCE, offset, redactor=request.redactor):
         for touch in touches:
             header: list[Part] = []
             if known is None or known.row.id != touch.session:

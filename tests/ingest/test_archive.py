@@ -11,16 +11,18 @@ import pytest
 from unspool.ingest.archive import ArchivedOriginals
 from unspool.ingest.history import History
 from unspool.ingest.push import push_archived
+from unspool.ingest.rebuild import copy_readable
 from unspool.ingest.restore import restore_session
 from unspool.ingest.sync import Syncer
 from unspool.ingest.verify import Verifier
 from unspool.ingest.watch import Watcher
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
+from unspool.testing import ClaudeLog, call
 
 from ..file_faults import Call, FileFaults
 from ..store.contents import contents, difference, fresh, new_store, synced
-from ..store.homes import AGENTS, append, claude_log, gemini_log, log_of
+from ..store.homes import AGENTS, append, claude_log, gemini_log, log_of, put
 
 Rewrite = Callable[[Path], None]
 MEGABYTE = 1 << 20
@@ -230,6 +232,154 @@ def test_forgetting_a_session_removes_all_its_versions(store: Store, home: Path)
             store.sessions.delete(row.id)
     for table in ("chunk", "growth", "session_file"):
         assert store.database.rows(f"SELECT * FROM {table}") == []
+
+
+def moved(path: Path) -> Path:
+    """Move a log to the folder of another project."""
+    new = path.parent.with_name("moved") / path.name
+    new.parent.mkdir(exist_ok=True)
+    return path.rename(new)
+
+
+def assert_versions(store: Store, folder: Path, name: str, states: list[bytes]) -> None:
+    versions = History(store, store.sessions.find(name)).versions
+    found = [restored(store, name, folder / f"{len(states)}-{len(versions)}", each.number) for each in versions]
+    assert found == states
+    assert [each.change for each in versions[:2]] == ["created", "rewritten"][: len(states)]
+
+
+def forget(store: Store) -> None:
+    for row in store.sessions.select():
+        with store.transaction():
+            store.sessions.delete(row.id)
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("rewrite", [edit, lengthen, truncate])
+def test_a_log_that_is_moved_and_changed_at_once(
+    store: Store, home: Path, tmp_path: Path, agent: str, rewrite: Rewrite
+) -> None:
+    """Its earlier versions can be restored, pushed and rebuilt, and are forgotten with the session."""
+    first = log_of(agent, 4).write(home)
+    states = [first.read_bytes()]
+    synced(store, home)
+    path = moved(first)
+    rewrite(path)
+    states.append(path.read_bytes())
+    synced(store, home)
+    (session,) = store.sessions.select()
+    assert_versions(store, tmp_path / "own", session.name, states)
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+    assert Verifier(store).run().is_intact
+
+    path.unlink()
+    if agent == "claude":
+        # The log of another session is where the first one was, and must not get in the way of copied versions.
+        put(first, log_of(agent, 3, "other").data)
+    synced(store, home)
+    for name in ("pushed", "rebuilt"):
+        other = new_store(tmp_path / f"{name}.db")
+        if name == "pushed":
+            synced(other, home)
+            push_archived(store, other)
+            assert push_archived(store, other) == 0
+        else:
+            copy_readable(store, other)
+        assert_versions(other, tmp_path / name, session.name, states)
+        forget(other)
+        assert other.database.rows("SELECT * FROM file") == []
+        other.close()
+    forget(store)
+    assert store.database.rows("SELECT * FROM file") == []
+
+
+def test_a_session_that_is_read_from_two_copies_of_its_log_in_turn(store: Store, home: Path, tmp_path: Path) -> None:
+    """The copy that was written last counts, and the versions of both belong to the session."""
+    lines = claude_log(8).data.splitlines(True)
+    first = claude_log(2).write(home)
+    second = first.parent.with_name("copy") / first.name
+    second.parent.mkdir()
+    session, states = first.stem, set[bytes]()
+    for turn, path in enumerate((first, second, first, second)):
+        put(path, b"".join(lines[: 8 + turn]).replace(b"number", b"figure", 2 * turn))
+        os.utime(path, ns=(turn * 10**9, turn * 10**9))
+        states.add(path.read_bytes())
+        synced(store, home)
+        row = store.sessions.find(session)
+        versions = History(store, row).versions
+        found = {restored(store, session, tmp_path / str(turn), each.number) for each in versions}
+        assert found == states
+        assert restored(store, session, tmp_path / str(turn)) == path.read_bytes()
+        assert difference(contents(store), fresh(tmp_path, home)) == ""
+    forget(store)
+    assert store.database.rows("SELECT * FROM chunk") == []
+
+
+@pytest.mark.parametrize("more", [b"", b'{"type":"summary"}\n'])
+def test_a_copied_log_is_no_rewritten_one(store: Store, home: Path, tmp_path: Path, more: bytes) -> None:
+    """As after a move to another disk."""
+    first = log_of("claude", 4).write(home)
+    synced(store, home)
+    second = first.parent.with_name("copy") / first.name
+    second.parent.mkdir()
+    second.write_bytes(first.read_bytes() + more)
+    first.unlink()
+    synced(store, home)
+    (session,) = store.sessions.select()
+    versions = History(store, session).versions
+    assert [version.change for version in versions] == ["created", "appended"][: 1 + bool(more)]
+    assert versions[-1].files == {str(second): len(second.read_bytes())}
+    assert restored(store, session.name, tmp_path, len(versions)) == second.read_bytes()
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_log_that_loses_a_sub_agent(store: Store, home: Path, tmp_path: Path, is_moved: bool) -> None:
+    """The session and the sub-agent whose messages were in its log both have the version with them."""
+    log = ClaudeLog("main", "1.0.50")
+    log.user("Hello", "prompt")
+    log.model(call("task", "Task", prompt="look"), name="task")
+    log.user("look", "sub prompt", None, isSidechain=True)
+    log.model("I looked", name="sub answer", isSidechain=True)
+    log.result("task", "I looked", parent="task")
+    path = log.write(home)
+    synced(store, home)
+    assert len(store.sessions.select()) == 2
+    path = moved(path) if is_moved else path
+    put(path, b"".join(log.data.splitlines(True)[:2]))
+    synced(store, home)
+    main, agent = sorted(store.sessions.select(), key=lambda row: row.name)
+    assert agent.gone_at is not None
+    assert restored(store, agent.name, tmp_path / "agent") == log.data
+    assert restored(store, main.name, tmp_path / "main", 1) == log.data
+    assert restored(store, main.name, tmp_path / "main", 2) == path.read_bytes()
+    # Forgetting one of them keeps what the other needs.
+    with store.transaction():
+        store.sessions.delete(main.id)
+    assert restored(store, agent.name, tmp_path / "still") == log.data
+
+
+@pytest.mark.parametrize("rewrite", [lengthen, truncate])
+def test_a_push_adds_versions_of_a_log_that_is_no_session_any_more(
+    store: Store, home: Path, tmp_path: Path, rewrite: Rewrite
+) -> None:
+    """The other store missed the last version before that, which becomes the state of its session."""
+    path = gemini_log(4).write(home)
+    states = [path.read_bytes()]
+    own = new_store(tmp_path / "own.db")
+    synced(store, home)
+    synced(own, home)
+    rewrite(path)
+    states.append(path.read_bytes())
+    synced(own, home)
+    put(path, b"{}\n")
+    for each in (store, own):
+        synced(each, home)
+    assert push_archived(own, store) == 1
+    assert push_archived(own, store) == 0
+    (session,) = store.sessions.select()
+    found = [restored(store, session.name, tmp_path, version.number) for version in History(store, session).versions]
+    assert found == states
+    own.close()
 
 
 def test_following_a_long_session_reads_little_of_it(store: Store, home: Path, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from unspool.store.rows import FileRow
 from unspool.store.store import Store
 from unspool.store.transfer import copy_file, has_file
 
-from .contents import new_store, synced
-from .homes import append, claude_log, gemini_log, put
+from .contents import contents, difference, fresh, new_store, synced
+from .homes import append, claude_log, gemini_log, put, write_home
 
 
 def _rewritten(store: Store, home: Path, *contents: bytes) -> Path:
@@ -392,5 +392,19 @@ def test_a_rebuild_finds_all_files_and_sessions(
     monkeypatch.setattr(damaged.database, "rows", fail)
     assert copy_readable(damaged, new) == 1
     assert _versions(new, path) == [LONG]
+    damaged.close()
+    new.close()
+
+
+def test_a_session_that_cannot_be_read_is_imported_again(tmp_path: Path) -> None:
+    """Its files have not changed since they were archived."""
+    home = tmp_path / "home"
+    write_home(home)
+    damaged, new = (new_store(tmp_path / f"{name}.db") for name in ("damaged", "new"))
+    synced(damaged, home)
+    damaged.database.rows("DELETE FROM session WHERE id IN (SELECT min(id) FROM session GROUP BY agent)")
+    assert copy_readable(damaged, new) == 3
+    assert synced(new, home).new == 3
+    assert difference(contents(new), fresh(tmp_path, home)) == ""
     damaged.close()
     new.close()

@@ -181,11 +181,16 @@ class FolderIngest:
             self._report.new += before is None
             self._report.changed += before is not None
         for session in left.values():
-            if self._was_replaced(ref):
-                queue.add(partial(self._set_gone, session.id))
-            else:
-                queue.add(partial(remove_session, self._store, self.agent, session.id, session.name))
+            queue.add(partial(self._end, session, files))
         queue.flush()
+
+    def _end(self, session: StoredSession, files: list[Archiving | FileRow | None]) -> None:
+        """Remove a session that is not in its files after all, unless only older versions of the files have it."""
+        now = {file.id for file in files if file is not None}
+        if all(file.id in now for file in self._store.files.of_session(session.id)):
+            remove_session(self._store, self.agent, session.id, session.name)
+        else:
+            self._set_gone(session.id)
 
     def _archive(self, path: Path, queue: WriteQueue) -> Archiving | FileRow | None:
         """Bring the archive of a file up to date; returns an object that has the id of its row once that is written."""

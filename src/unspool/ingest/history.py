@@ -96,14 +96,31 @@ class History:
             since = max(since, step.at)
             yield step._replace(since=since, turn=turn)
 
-    def _found_steps(self, file: int) -> Iterator[_Step]:
-        """Iterate over the states with the times at which they were found; those without a time come first."""
+    def _found_steps(self, file: int) -> list[_Step]:
+        """Return the states with the times at which they were found; those without a time come first."""
+        steps: list[_Step] = []
         for row in self._store.files.versions(file):
             growth = [(start, at) for start, at in self._store.files.growth(row.id) if start < row.archived_size]
             ends = [*(start for start, _ in growth), row.archived_size]
-            yield _Step(row.archived_at or 0.0, row.origin, _state(row, ends[0]))
-            for (_, at), end in zip(growth, ends[1:], strict=True):
-                yield _Step(at, "appended", _state(row, end))
+            first = _Step(row.archived_at or 0.0, row.origin, _state(row, ends[0]))
+            if steps and row.origin == "created":
+                # A log that was moved and changed at the same time, or copied, is a new file.
+                change = self._change_between(steps[-1].state, first.state)
+                first = first._replace(change=change) if change is not None else steps.pop()._replace(state=first.state)
+            steps.append(first)
+            steps += [_Step(at, "appended", _state(row, end)) for (_, at), end in zip(growth, ends[1:], strict=True)]
+        return steps
+
+    def _change_between(self, before: FileState, after: FileState) -> VersionChange | None:
+        """Return how two files differ; None if they have the same bytes. Damaged bytes count as equal."""
+        position, pieces = 0, self._store.files.intact_chunks(after.id)
+        for length, piece in self._store.files.intact_chunks(before.id):
+            length = min(length, before.size - position)
+            _, data = next(pieces, (0, b""))
+            if piece is not None and data is not None and data[: after.size - position][:length] != piece[:length]:
+                return "rewritten"
+            position += length
+        return "appended" if after.size > before.size else None if after.size == before.size else "rewritten"
 
     def states(self, number: int) -> list[FileState]:
         """Return the files of a version."""

@@ -39,10 +39,9 @@ def _push(source: Store, target: Store, row: SessionRow) -> bool:
     if is_complete and not had_newest:
         return False
     with target.exclusive(), target.transaction():
-        for file in every:
-            copy_file(source, target, file)
+        copies = [copy_file(source, target, file) for file in every][: len(files)]
         is_outdated = not (had_newest and has_messages) and _has_newest(source, target, files)
-        if known is None or is_outdated:
+        if known is None or is_outdated or _has_earlier(target, known.id, copies):
             copy_session(source, target, row)
     return True
 
@@ -50,6 +49,23 @@ def _push(source: Store, target: Store, row: SessionRow) -> bool:
 def _has_newest(source: Store, target: Store, files: list[ArchivedFile]) -> bool:
     """Whether the newest versions of some files in the other store have the same bytes."""
     return all(is_newest(source, target, file.id) for file in files)
+
+
+def _has_earlier(target: Store, session: int, copies: list[int]) -> bool:
+    """Whether a session in the other store was read from earlier versions of its files than these.
+
+    That is so if something that is no session, or another one, has replaced the files since.
+    """
+    before = {file.path: file.id for file in target.files.of_session(session)}
+    is_later = []
+    for copy in copies:
+        path = target.files.get(copy).path
+        versions = [row.id for row in target.files.all_versions(path)]
+        known = before.get(path)
+        if known == copy or known not in versions or copy not in versions:
+            return False
+        is_later.append(versions.index(copy) > versions.index(known))
+    return all(is_later) and bool(is_later)
 
 
 def copy_session(source: Store, target: Store, row: SessionRow) -> None:

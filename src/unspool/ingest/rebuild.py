@@ -17,15 +17,19 @@ from .push import copy_session
 def copy_readable(damaged: Store, new: Store) -> int:
     """Copy the sessions and files of this machine that can be read; returns the number of sessions.
 
-    A session whose messages are damaged is copied without them: they can be read from its archived files again.
+    A session whose messages are damaged is copied without them: they can be read from its archived files again. One
+    that is missing altogether is found by the next sync, if it is on disk.
     """
-    for file in ids_in(damaged, "file"):
-        _copy_file(damaged, new, file)
+    _copy_files(damaged, new)
     copied = 0
     for id in ids_in(damaged, "session"):
         with suppress(UnspoolError):
             for row in damaged.sessions.select(SessionFilter(machine=damaged.machine, ids=(id,))):
                 copied += _copy(damaged, new, row)
+    with new.transaction():
+        for known in new.files.all().values():
+            # The next sync compares it with the disk, and looks for sessions that could not be copied.
+            new.files.put(known._replace(verified=0))
     with suppress(UnspoolError), new.transaction():
         copy_forgotten(damaged, new)
     with suppress(UnspoolError), new.transaction():
@@ -33,11 +37,27 @@ def copy_readable(damaged: Store, new: Store) -> int:
     return copied
 
 
-def _copy_file(damaged: Store, new: Store, id: int) -> None:
+def _copy_files(damaged: Store, new: Store) -> None:
+    """Copy all files. Earlier versions are copied with the version that replaced them, or alone if that fails."""
+    versions: dict[int, list[int]] = {}
+    for file in ids_in(damaged, "file"):
+        versions[file] = [file]
+        with suppress(UnspoolError):
+            versions[file] = [row.id for row in damaged.files.versions(file)]
+    earlier = {id for ids in versions.values() for id in ids[:-1]}
+    copied: set[int] = set()
+    for file in sorted(versions, key=lambda id: (id in earlier, id)):
+        if file not in copied:
+            copied.update(_copy_file(damaged, new, versions[file]))
+
+
+def _copy_file(damaged: Store, new: Store, versions: list[int]) -> list[int]:
+    """Copy the last of some versions, with the others if possible; returns those that were copied."""
     for alone in (False, True):
         with suppress(UnspoolError), new.transaction():
-            copy_file(damaged, new, id, alone=alone)
-            return
+            copy_file(damaged, new, versions[-1], alone=alone)
+            return versions[-1:] if alone else versions
+    return []
 
 
 def _copy(damaged: Store, new: Store, row: SessionRow) -> bool:

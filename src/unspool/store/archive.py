@@ -41,6 +41,11 @@ class FileArchive:
         sql = f"{_SELECTED} WHERE machine = ? AND replaced_at IS NULL"
         return {row[2]: FileRow(*row) for row in self._database.rows(sql, self._database.machine)}
 
+    def ids(self) -> list[int]:
+        """The ids of all files of this machine, and of all their versions."""
+        sql = "SELECT id FROM file WHERE machine = ? ORDER BY id"
+        return [int(id) for (id,) in self._database.rows(sql, self._database.machine)]
+
     def stamps(self) -> set[FileStamp]:
         """The path and the stamp of each file of this machine that is archived completely and not deleted."""
         # In this form, SQLite does not use the index of paths: nearly all rows are needed, and looking each of them up
@@ -88,12 +93,20 @@ class FileArchive:
 
     # --- versions ---
 
-    def replace(self, id: int, at: float, row: FileRow) -> int:
-        """Insert the next version of a file, and return its id. The bytes of the previous version stay."""
+    def replace(self, id: int, at: float, row: FileRow, *, until: float | None = None) -> int:
+        """Insert the next version of a file, and return its id. The bytes of the previous version stay.
+
+        With `until`, this version is not the current one either. The previous version may already be an earlier
+        version of another file (see `set_for_session`), and stays one.
+        """
         self._database.rows("UPDATE file SET replaced_at = ? WHERE id = ?", at, id)
-        new = self.put(row._replace(id=0))
-        self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ?", new, id)
+        new = self._insert(row, until, None)
+        self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ? AND replaced_by IS NULL", new, id)
         return new
+
+    def insert_replaced(self, row: FileRow, until: float) -> int:
+        """Insert the first version of a file, which is not the current one, and return its id."""
+        return self._insert(row, until, None)
 
     def insert_before(self, id: int, at: float, row: FileRow) -> int:
         """Insert an earlier version of a file, which the version `id` replaced, and return its id."""
@@ -110,11 +123,18 @@ class FileArchive:
         return [FileRow(*row) for row in self._database.rows(sql, self._database.machine, path)]
 
     def versions(self, id: int) -> list[FileRow]:
-        """A file and the versions it replaced, the oldest first, without those that another session was read from."""
+        """A file and the versions it replaced, the oldest first, without those that another session was read from.
+
+        A sub-agent whose messages are in the log of its session is not another session.
+        """
         found = [self.get(id)]
-        sql = """SELECT id FROM file WHERE replaced_by = ?
-            AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id) ORDER BY id DESC LIMIT 1"""
-        while earlier := self._database.rows(sql, found[-1].id):
+        sql = """SELECT id FROM file WHERE replaced_by = ? AND NOT EXISTS (
+                SELECT 1 FROM session_file JOIN session ON session.id = session_file.session
+                WHERE session_file.file = file.id AND NOT (session.kind = 'subagent' AND EXISTS (
+                    SELECT 1 FROM session_file AS own JOIN session AS above ON above.id = own.session
+                    WHERE own.file = ? AND above.machine = session.machine AND above.ref = session.ref)))
+            ORDER BY id DESC LIMIT 1"""
+        while earlier := self._database.rows(sql, found[-1].id, id):
             found.append(self.get(earlier[0][0]))
         return found[::-1]
 
@@ -158,10 +178,49 @@ class FileArchive:
     # --- files of sessions ---
 
     def set_for_session(self, session: int, files: Iterable[int]) -> None:
-        """Replace the list of files that a session was read from."""
+        """Replace the list of files that a session was read from.
+
+        A file that no session is read from any more, because the log was moved and changed at the same time, becomes
+        an earlier version of the one that took its place. Otherwise, its bytes could neither be restored nor removed.
+        """
+        before, now = [file.id for file in self.of_session(session)], list(files)
         self._database.rows("DELETE FROM session_file WHERE session = ?", session)
-        rows = [(session, position, id) for position, id in enumerate(files)]
+        rows = [(session, position, id) for position, id in enumerate(now)]
         self._database.insert("session_file", "session, place, file", rows)
+        for id in now:
+            if id not in before:
+                # It may have been an earlier version of a file that is not used any more.
+                condition = "id = ? AND replaced_at IS NULL AND replaced_by IS NOT NULL"
+                self._database.rows(f"UPDATE file SET replaced_by = NULL WHERE {condition}", id)
+        for place, id in enumerate(before):
+            if now and id not in now and not self._is_of_another(id, session):
+                self._make_earlier(id, now[min(place, len(now) - 1)], now)
+
+    def _is_of_another(self, file: int, session: int) -> bool:
+        """Whether another session was read from a file, except for sub-agents in the log of this one."""
+        sql = """SELECT 1 FROM session_file JOIN session ON session.id = session_file.session
+            JOIN session AS own ON own.id = ? AND own.id <> session.id
+            WHERE session_file.file = ?
+            AND NOT (session.kind = 'subagent' AND session.machine = own.machine AND session.ref = own.ref) LIMIT 1"""
+        return bool(self._database.rows(sql, session, file))
+
+    def _make_earlier(self, id: int, newer: int, files: list[int]) -> None:
+        """Make a file the earliest version of another one, unless it is a version of one of `files` already."""
+        if any(row.id == id for file in files for row in self.versions(file)):
+            return
+        first = self.versions(newer)[0].id
+        if id not in self._replacements(first):
+            self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ?", first, id)
+
+    def _replacements(self, id: int) -> set[int]:
+        """A version of a file, and those that replaced it."""
+        found: set[int] = set()
+        newer: int | None = id
+        while newer is not None and newer not in found:
+            found.add(newer)
+            rows = self._database.rows("SELECT replaced_by FROM file WHERE id = ?", newer)
+            newer = rows[0][0] if rows else None
+        return found
 
     def of_session(self, session: int) -> list[ArchivedFile]:
         """The files that a session was read from."""
@@ -195,7 +254,8 @@ class FileArchive:
         if own:
             # While another session needs the log, it needs the folder of the log as well.
             own += [file.id for file in self.in_session_folder(session)]
-        return [row.id for file in dict.fromkeys(own) for row in self.versions(file)]
+        versions = (row.id for file in dict.fromkeys(own) for row in self.versions(file))
+        return [file for file in versions if not self._is_needed(file, session)]
 
     def copies_of_session(self, session: int) -> list[int]:
         """Files named like those of a session that no session was read from, such as those in a copy of a home.

@@ -111,6 +111,7 @@ class _Merge:
     def __init__(self, source: Store, target: Store, path: str) -> None:
         self._source = source
         self._target = target
+        self._path = path
         self.known = target.files.all_versions(path)
         """The versions in the other store, the oldest first."""
         self._start = 0
@@ -154,7 +155,9 @@ class _Merge:
     def _add(self, row: FileRow) -> FileRow:
         place = self._place_of(row)
         # Versions that are separate in one store stay so.
-        if place > self._start and _begins_with(self._source, row, self._target, self.known[place - 1]):
+        before = self.known[place - 1] if place > self._start else None
+        is_same_file = before is not None and before.path == row.path
+        if before is not None and is_same_file and _begins_with(self._source, row, self._target, before):
             place -= 1
             new = self.known[place] = self._update(self.known[place], row)
         else:
@@ -190,9 +193,12 @@ class _Merge:
             files.put(after)
             self.known[place] = after
             return new._replace(id=files.insert_before(after.id, after.archived_at or time.time(), new))
-        if not place:
-            return new._replace(id=files.put(new))
-        return new._replace(id=files.replace(self.known[-1].id, row.archived_at or time.time(), new))
+        at = row.archived_at or time.time()
+        # Another file may be at an earlier path of this one now.
+        until = at if row.path != self._path else None
+        if place:
+            return new._replace(id=files.replace(self.known[-1].id, at, new, until=until))
+        return new._replace(id=files.put(new) if until is None else files.insert_replaced(new, until))
 
 
 def _later_origin(row: FileRow) -> Origin:

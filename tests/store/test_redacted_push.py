@@ -13,11 +13,14 @@ from unspool.ingest.sync import Syncer
 from unspool.redact import Redactor
 from unspool.search.query import parse
 from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.filters import SessionFilter
 from unspool.store.store import Store
 from unspool.store.transfer import is_same
 from unspool.testing import ClaudeLog, call
 
 from .conftest import Open
+from .contents import new_store, synced
+from .homes import gemini_log, put
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 
@@ -51,3 +54,23 @@ def test_a_store_without_secrets(open_again: Open, tmp_path: Path) -> None:
     assert SECRET.encode() in msgspec.json.encode(target.messages.load_session(row.id))
     assert not target.sessions.has_redacted()
     source.close()
+
+
+def test_no_version_of_a_log_stays(tmp_path: Path) -> None:
+    """Not even one that another session replaced, which was forgotten since."""
+    home = tmp_path / "home"
+    old, new = gemini_log(3, f"old {SECRET}"), gemini_log(4, "new")
+    path = old.write(home)
+    source, target = (new_store(tmp_path / f"{name}.db") for name in ("own", "other"))
+    synced(target, home)
+    put(path, new.data)
+    synced(target, home)
+    (row,) = target.sessions.select(SessionFilter(is_gone=False))
+    with target.transaction():
+        target.sessions.delete(row.id)
+    assert target.database.rows("SELECT replaced_by FROM file WHERE replaced_at IS NOT NULL") == [(None,)]
+    push_redacted(source, target, Redactor(b"key" * 8))
+    assert target.database.rows("SELECT * FROM file") == []
+    assert target.database.rows("SELECT * FROM chunk") == []
+    source.close()
+    target.close()

@@ -151,7 +151,7 @@ def _finish(
 
 def _remove_files(store: Store) -> None:
     """Remove the log files of this machine that an earlier push archived, with all their versions."""
-    files = [version.id for file in store.files.all().values() for version in store.files.versions(file.id)]
+    files = store.files.ids()
     if files:
         with store.exclusive(), store.transaction():
             for file in files:

@@ -10,8 +10,6 @@ import pytest
 from unspool import load
 from unspool.agents.codex.outcomes import judge
 from unspool.agents.codex.tools import patch_of
-
-
 from unspool.library import Library
 from unspool.model import ToolCall
 from unspool.testing import CodexLog

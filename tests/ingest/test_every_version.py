@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from unspool.ingest.history import History
 from unspool.ingest.push import push_archived
 from unspool.ingest.rebuild import copy_readable, replace_database
-from unspool.ingest.session import remove_session
+from unspool.ingest.session import forget_session
 from unspool.ingest.sync import Syncer
 from unspool.ingest.verify import Verifier
 from unspool.search.query import parse
@@ -138,8 +138,7 @@ class Stores:
             return
         row = rows[amount % len(rows)]
         with store.transaction():
-            store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
-            remove_session(store, row.agent, row.id, row.name)
+            forget_session(store, row)
         versions = self._seen[number].pop(row.name, [])
         left = [b"".join(store.files.chunks(id)) for id in store.files.ids()]
         assert not any(data.startswith(version) for version in versions for data in left)

@@ -13,6 +13,7 @@ from ..agents import AGENTS
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..store import Store
+from ..store.file_copies import copies_of_session
 from ..store.rows import SessionRow, StoredSession
 from .archive import ArchivedOriginals
 from .change_diff import StoredState, appended, created, differences, stored_state, superseded
@@ -107,7 +108,7 @@ def remove_session(store: Store, agent: str, id: int, name: str) -> None:
 
 def forget_session(store: Store, row: SessionRow, *, until_seen_again: bool = False) -> None:
     """Remove a session and all copies of its files on request, and exclude it from further imports."""
-    files, copies = store.files.only_of_session(row.id), store.files.copies_of_session(row.id)
+    files, copies = store.files.only_of_session(row.id), copies_of_session(store.database, store.files, row.id)
     if not until_seen_again:
         store.forgotten.add(row.id, store.files.paths_of([*files, *copies]))
     remove_session(store, row.agent, row.id, row.name)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..core.errors import NotFoundError
-from ..io.files import is_inside
 from ..io.sources import FileStamp
 from .blocks import Blocks
 from .chunks import Chunks
@@ -193,34 +192,16 @@ class FileArchive:
                 condition = "id = ? AND replaced_at IS NULL AND replaced_by IS NOT NULL"
                 self._database.rows(f"UPDATE file SET replaced_by = NULL WHERE {condition}", id)
         for place, id in enumerate(before):
-            if now and id not in now and not self._is_of_another(id, session):
+            if now and id not in now and not _is_of_another(self._database, id, session):
                 self._make_earlier(id, now[min(place, len(now) - 1)], now)
-
-    def _is_of_another(self, file: int, session: int) -> bool:
-        """Whether another session was read from a file, except for sub-agents in the log of this one."""
-        sql = """SELECT 1 FROM session_file JOIN session ON session.id = session_file.session
-            JOIN session AS own ON own.id = ? AND own.id <> session.id
-            WHERE session_file.file = ?
-            AND NOT (session.kind = 'subagent' AND session.machine = own.machine AND session.ref = own.ref) LIMIT 1"""
-        return bool(self._database.rows(sql, session, file))
 
     def _make_earlier(self, id: int, newer: int, files: list[int]) -> None:
         """Make a file the earliest version of another one, unless it is a version of one of `files` already."""
         if any(row.id == id for file in files for row in self.versions(file)):
             return
         first = self.versions(newer)[0].id
-        if id not in self._replacements(first):
+        if id not in _replacements(self._database, first):
             self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ?", first, id)
-
-    def _replacements(self, id: int) -> set[int]:
-        """A version of a file, and those that replaced it."""
-        found: set[int] = set()
-        newer: int | None = id
-        while newer is not None and newer not in found:
-            found.add(newer)
-            rows = self._database.rows("SELECT replaced_by FROM file WHERE id = ?", newer)
-            newer = rows[0][0] if rows else None
-        return found
 
     def of_session(self, session: int) -> list[ArchivedFile]:
         """The files that a session was read from."""
@@ -250,35 +231,14 @@ class FileArchive:
 
     def only_of_session(self, session: int) -> list[int]:
         """Files that no other session needs, including earlier versions of the session's own files."""
-        own = [file.id for file in self._own_files(session)]
+        own = [file.id for file in self.own_files(session)]
         if own:
             # While another session needs the log, it needs the folder of the log as well.
             own += [file.id for file in self.in_session_folder(session)]
         versions = (row.id for file in dict.fromkeys(own) for row in self.versions(file))
         return [file for file in versions if not self._is_needed(file, session)]
 
-    def copies_of_session(self, session: int) -> list[int]:
-        """Files named like those of a session that no session was read from, such as those in a copy of a home.
-
-        This includes their earlier versions, and copies of the files in the session's folder.
-        """
-        own = self._own_files(session)
-        sql = """SELECT id, path FROM file WHERE machine = (SELECT machine FROM session WHERE id = ?) AND agent = ?
-            AND replaced_at IS NULL AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id)"""
-        others = self._database.rows(sql, session, own[0].agent) if own else []
-        names = {_last_part(file.path) for file in own}
-        paths = {file.path for file in own}
-        found = {id: path for id, path in others if _last_part(path) in names and path not in paths}
-        folders = {path.removesuffix(".jsonl") for path in found.values()}
-        inner = {_last_part(file.path) for file in self.in_session_folder(session)} if own else set()
-        found |= {
-            id: path
-            for id, path in others
-            if _last_part(path) in inner and any(is_inside(path, folder) for folder in folders)
-        }
-        return [row.id for id in found for row in self.versions(id)]
-
-    def _own_files(self, session: int) -> list[ArchivedFile]:
+    def own_files(self, session: int) -> list[ArchivedFile]:
         """The files that only this session was read from."""
         return [file for file in self.of_session(session) if not self._is_needed(file.id, session)]
 
@@ -316,6 +276,21 @@ class FileArchive:
         self._database.insert("unreadable", "machine, path, reason, since", new)
 
 
-def _last_part(path: str) -> str:
-    """The name of a file, which may be on a machine with another system."""
-    return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
+def _is_of_another(database: Database, file: int, session: int) -> bool:
+    """Whether another session was read from a file, except for sub-agents in the log of this one."""
+    sql = """SELECT 1 FROM session_file JOIN session ON session.id = session_file.session
+        JOIN session AS own ON own.id = ? AND own.id <> session.id
+        WHERE session_file.file = ?
+        AND NOT (session.kind = 'subagent' AND session.machine = own.machine AND session.ref = own.ref) LIMIT 1"""
+    return bool(database.rows(sql, session, file))
+
+
+def _replacements(database: Database, id: int) -> set[int]:
+    """A version of a file, and those that replaced it."""
+    found: set[int] = set()
+    newer: int | None = id
+    while newer is not None and newer not in found:
+        found.add(newer)
+        rows = database.rows("SELECT replaced_by FROM file WHERE id = ?", newer)
+        newer = rows[0][0] if rows else None
+    return found

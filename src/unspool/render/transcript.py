@@ -196,12 +196,13 @@ class Transcript:
         self._describe = describe
         self._reader = results
         self._results = _results_in(self._messages)
-        self._calls: dict[str, list[int]] = {}
+        self._shown: dict[str, set[str]] = {}
+        """The contents of the results that calls show, by the id of the calls: thousands of them may share it."""
         for message in self._messages:
             for block in message.blocks:
                 if isinstance(block, m.ToolCall):
-                    self._calls.setdefault(block.id, []).append(message.index)
-        self._shown: dict[str, frozenset[str]] = {}
+                    found = self._result(block.id, message.index)
+                    self._shown.setdefault(block.id, set()).update([found.result.content] if found is not None else [])
         self._prompts = {
             message.text.strip(): message.index for message in reversed(self._messages) if message.author == "human"
         }
@@ -284,18 +285,11 @@ class Transcript:
 
     def _unshown_result(self, index: int, result: m.ToolResult) -> Entry | None:
         """Return an entry for a result that no call shows; None if a call shows it or one with the same content."""
-        if result.call_id not in self._calls:
+        if result.call_id not in self._shown:
             return Entry(kind="note", index=index, text=result.content, label="result without its call")
-        if result.content in self._shown_contents(result.call_id):
+        if result.content in self._shown[result.call_id]:
             return None
         return Entry(kind="note", index=index, text=result.content, label="another result of the same call")
-
-    def _shown_contents(self, call_id: str) -> frozenset[str]:
-        """Return the contents of the results that the calls with an id show: thousands of calls may share it."""
-        if call_id not in self._shown:
-            found = (self._result(call_id, call) for call in self._calls[call_id])
-            self._shown[call_id] = frozenset(one.result.content for one in found if one is not None)
-        return self._shown[call_id]
 
     def _text_entry(self, message: m.Message, text: str) -> Entry | None:
         if not text.strip():

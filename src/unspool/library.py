@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import EACCES
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from .core.builder import SessionBuilder
 from .core.context import ContextMap
 from .core.decisions import Evidence, apply_decisions, main_session, no_evidence
 from .core.errors import NotFoundError, UnspoolError
+from .core.problems import NOT_READ
 from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
 from .core.sinks import DropMessages, KeepMessages, MessageSink
@@ -306,22 +308,56 @@ def without_conversation(library: Library) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
-    """Yield what cannot be listed in the agents' folders: the name of the agent, the path and what is wrong with it.
+class Unlisted(NamedTuple):
+    """A file or folder that no list shows."""
 
-    These are folders that cannot be read, pipes or devices with the name of a log, and files in place of folders.
+    agent: str
+    path: Path
+    reason: str
+    """The kind of problem."""
+    detail: str
+
+
+def not_listed(library: Library) -> Iterator[Unlisted]:
+    """Yield what no list shows of the agents' folders, although it may contain sessions.
+
+    These are folders that cannot be read, pipes or devices with the name of a log, files in place of folders, and logs
+    of sessions that are read from other logs.
     """
+    listed = (path for ref in library.refs() for path in (ref.path, *ref.more))
+    known = set(map(os.path.realpath, chain(listed, (path for _, path in without_conversation(library)))))
     for name, root in library.homes():
         agent = AGENTS[name]
         for path in (root, *(root / subpath for subpath in agent.info.paths)):
             if wrong := _wrong_kind(path, is_folder=path is root or not path.suffix):
-                yield name, path, f"{wrong}: left out"
+                yield Unlisted(name, path, "unreadable", f"{wrong}: left out")
         for path, why in (item for subpath in agent.info.paths for item in unlisted_in(root / subpath)):
             if may_be_folder(path):
                 advice = "; check its permissions" if why == os.strerror(EACCES) else ""
-                yield name, path, f"{why}: the contents of this folder are missing{advice}"
+                detail = f"{why}: the contents of this folder are missing{advice}"
+                yield Unlisted(name, path, "unreadable", detail)
             elif agent.is_log(path):
-                yield name, path, f"{why}: left out"
+                yield Unlisted(name, path, "unreadable", f"{why}: left out")
+        for path in _unread_logs(agent, root, known):
+            yield Unlisted(name, path, NOT_READ, "left out: another log has the same session")
+
+
+def _unread_logs(agent: Agent, root: Path, known: set[str]) -> Iterator[Path]:
+    """Yield the logs that are not `known`, next to others that are."""
+    logs = [(log.path, os.path.realpath(log.path)) for log in agent.logs(root) if log.path.parent != root]
+    # Other folders contain what the agent itself has copied, such as transcripts for background jobs.
+    folders = {path.relative_to(root).parts[0] for path, real in logs if real in known}
+    for path, real in logs:
+        if real not in known and path.relative_to(root).parts[0] in folders and _is_session_log(agent, path):
+            yield path
+
+
+def _is_session_log(agent: Agent, path: Path) -> bool:
+    try:
+        return _agent_of(path) is agent
+    except OSError as error:
+        report_fault(error, path)
+        return False
 
 
 def _wrong_kind(path: Path, *, is_folder: bool) -> str | None:

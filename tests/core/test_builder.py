@@ -52,6 +52,22 @@ def test_a_line_is_checked_once_for_all_of_its_calls() -> None:
     assert [problem.reason for problem in builder.events.problems] == ["invalid-utf8"]
 
 
+def test_a_line_is_decoded_once_for_all_of_its_unknown_parts() -> None:
+    """Until other bytes are read, which may have another line at the same offset."""
+    builder, read = build(), []
+
+    def bytes_at(offset: int, length: int) -> bytes:
+        read.append(offset)
+        return b"[1,2,3]"[:length]
+
+    builder.bytes_at = bytes_at
+    source = m.Source(0, 1, 0, 7)
+    assert [bytes(builder.raw_at(source, index)) for index in range(3)] == [b"1", b"2", b"3"]
+    assert read == [0]
+    builder.bytes_at = lambda *_: b"[4,5,6]"
+    assert bytes(builder.raw_at(source, 0)) == b"4"
+
+
 @pytest.mark.parametrize("kind", ["invalid-utf8", "duplicate-id", "missing-parent"])
 def test_no_kind_of_problem_exceeds_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Problems above it are counted, whoever finds them."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.core.timestamps import Moment
-from unspool.io.decode import Batch, RecordDecoder, clean_raw, decode_any, raw_in
+from unspool.io.decode import Batch, LineParts, RecordDecoder, clean_raw, decode_any
 from unspool.io.lines import block_of
 
 
@@ -159,14 +159,25 @@ def test_a_number_that_is_too_long_is_found_wherever_it_is(place: int) -> None:
     assert bytes(clean_raw(msgspec.Raw(before + too_long + after))) == before + b'"' + too_long + b'"' + after
 
 
-def test_pieces_of_a_line_by_their_path() -> None:
-    """A missing value is null."""
-    line = b'{"a":[{"b":1},{"c":"\\ud83d"}]}'
-    assert bytes(raw_in(line, "a", 0)) == b'{"b":1}'
-    assert json.loads(bytes(raw_in(line, "a", 1))) == {"c": "\ufffd"}
-    assert bytes(raw_in(line, "a", 2)) == b"null"
-    assert bytes(raw_in(line, "a", "b")) == b"null"
-    assert bytes(raw_in(b"broken", "a")) == b"null"
+def test_parts_of_a_line_by_their_path() -> None:
+    """A missing value is null. The line is read once for all of its parts, which may be very many."""
+    data = b'{"a":[{"b":1},{"c":"\\ud83d"}]}\nbroken'
+    first, second = (0, data.index(b"\n")), (data.index(b"broken"), 6)
+    read = []
+
+    def bytes_at(offset: int, length: int) -> bytes:
+        read.append(offset)
+        return data[offset : offset + length]
+
+    parts = LineParts(bytes_at)
+    assert bytes(parts.part(*first, "a", 0)) == b'{"b":1}'
+    assert json.loads(bytes(parts.part(*first, "a", 1))) == {"c": "\ufffd"}
+    assert bytes(parts.part(*first, "a", 2)) == b"null"
+    assert bytes(parts.part(*first, "a", "b")) == b"null"
+    assert read == [0]
+    assert bytes(parts.part(*second, "a")) == b"null"
+    assert bytes(parts.part(*first, "a", 0)) == b'{"b":1}'
+    assert read == [first[0], second[0], first[0]]
 
 
 def test_decode_any_never_raises() -> None:

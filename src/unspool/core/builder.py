@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..io.decode import INVALID, Damage, raw_in, repair_line
+from ..io.decode import INVALID, Damage, LineParts, repair_line
 from . import model as m
 from .columns import MessageColumns
 from .events import EVENT_KINDS
@@ -158,8 +158,7 @@ class SessionBuilder:
         self.calls = OpenCalls()
         self.replies = Replies()
         self.corrections = Corrections()
-        self.bytes_at: Callable[[int, int], bytes] = _no_bytes
-        """Returns bytes of the block that is being read, by offset and length."""
+        self._lines = LineParts(_no_bytes)
         self.originals: StoredOriginals | None = None
         """Set while a session is read into a store."""
 
@@ -168,6 +167,15 @@ class SessionBuilder:
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def bytes_at(self) -> Callable[[int, int], bytes]:
+        """Returns bytes of the block that is being read, by offset and length."""
+        return self._lines.bytes_at
+
+    @bytes_at.setter
+    def bytes_at(self, bytes_at: Callable[[int, int], bytes]) -> None:
+        self._lines = LineParts(bytes_at)
 
     @property
     def messages(self) -> list[m.Message]:
@@ -322,7 +330,7 @@ class SessionBuilder:
 
     def raw_at(self, source: m.Source, *path: str | int) -> msgspec.Raw:
         """Return a part of a line as it is in the log, to keep what no schema describes."""
-        return raw_in(self.bytes_at(source.offset, source.length), *path)
+        return self._lines.part(source.offset, source.length, *path)
 
     def unknown_record(self, detail: str, source: m.Source) -> None:
         """Report a record that is intact but of no known kind."""

@@ -11,6 +11,9 @@ from . import model as m
 CONTEXT_DOUBT = "context-doubt"
 """The reason of a problem: the size of a request contradicts the context that the record has for it."""
 
+NOT_READ = "not-read"
+"""The reason of a problem: no session is read from a log."""
+
 
 class ProblemKind(NamedTuple):
     """One kind of problem."""
@@ -39,6 +42,7 @@ PROBLEM_KINDS = {
     "duplicate-id": ProblemKind("duplicate id", "duplicate ids", False),
     "unknown-record": ProblemKind("record of an unknown kind", "records of an unknown kind", False),
     "unknown-shape": ProblemKind("record with unexpected fields", "records with unexpected fields", False),
+    NOT_READ: ProblemKind("log that is not read", "logs that are not read", False),
     CONTEXT_DOUBT: ProblemKind("doubtful context", "doubtful contexts", False),
     "more-problems": ProblemKind("incomplete list of problems", "incomplete lists of problems", False),
 }

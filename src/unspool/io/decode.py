@@ -289,15 +289,27 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(data)
 
 
-def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
-    """Return a part of a line as JSON, by the keys and indexes that lead to it."""
-    value = _value(repair_line(line)[0])
-    try:
-        for step in path:
-            value = value[step]  # type: ignore[index]
-        return msgspec.Raw(msgspec.json.encode(value))
-    except (LookupError, TypeError, RecursionError):
-        return msgspec.Raw(b"null")
+class LineParts:
+    """Parts of lines as JSON. A line is decoded once for all of its parts, because it may have very many."""
+
+    __slots__ = ("_last", "bytes_at")
+
+    def __init__(self, bytes_at: Callable[[int, int], bytes]) -> None:
+        """`bytes_at` returns a line by its offset and length."""
+        self.bytes_at = bytes_at
+        self._last: tuple[int, int, object] | None = None
+
+    def part(self, offset: int, length: int, *path: str | int) -> msgspec.Raw:
+        """Return a part of a line, by the keys and indexes that lead to it."""
+        if self._last is None or self._last[:2] != (offset, length):
+            self._last = offset, length, _value(repair_line(self.bytes_at(offset, length))[0])
+        value = self._last[2]
+        try:
+            for step in path:
+                value = value[step]  # type: ignore[index]
+            return msgspec.Raw(msgspec.json.encode(value))
+        except (LookupError, TypeError, RecursionError):
+            return msgspec.Raw(b"null")
 
 
 def decode_any(data: bytes | str | msgspec.Raw) -> object:

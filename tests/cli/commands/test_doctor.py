@@ -6,7 +6,7 @@ from pathlib import Path
 
 import unspool
 from unspool.library import Library
-from unspool.testing import ClaudeLog, call
+from unspool.testing import ClaudeLog, CodexLog, call
 
 from ...file_faults import failing
 from ..run import SAMPLES, Run
@@ -135,3 +135,23 @@ def test_files_that_cannot_be_read_are_named_and_counted(run: Run, tmp_path: Pat
     assert f"cannot read {path}: Input/output error" in done.err
     assert "1 not readable" in done.lines[-1]
     assert run("doctor", "--home", tmp_path).code == 0
+
+
+def test_logs_that_no_session_is_read_from_are_named(run: Run, tmp_path: Path) -> None:
+    """A thread in two logs with different contents is read from one of them; the other one is not left out silently."""
+    paths = []
+    for day, turns in ((14, 2), (15, 1)):
+        log = CodexLog()
+        for turn in range(turns):
+            log.turn(f"prompt {turn}", f"day {day}")
+        path = log.write(tmp_path / str(day))
+        home = tmp_path / "home" / ".codex" / "sessions" / "2026" / "11" / str(day)
+        home.mkdir(parents=True)
+        paths.append(path.rename(home / path.name.replace(path.name[8:18], f"2026-11-{day}")))
+    (ref,) = Library(tmp_path / "home").refs()
+    assert ref.path == paths[0]
+    done = run("doctor", "--home", tmp_path / "home")
+    assert str(paths[1]) in done.lines
+    assert "left out: another log has the same session" in done.out
+    assert done.lines[-1].endswith("1 not-read")
+    assert run("doctor", "--home", SAMPLES).out.count("not-read") == 0

@@ -16,7 +16,7 @@ from ...core.plural import counted
 from ...core.session import Session
 from ...io.faults import collect_faults
 from ...io.files import name_of
-from ...library import Library, not_listed, without_conversation
+from ...library import Library, Unlisted, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
@@ -142,16 +142,16 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileRepor
                     if file.role == "log":
                         yield _report(session, index, file)
     if not args.sessions:
-        yield from (_unlisted(*found) for found in not_listed(Library(*args.home)))
+        yield from (_unlisted(found) for found in not_listed(Library(*args.home)))
 
 
-def _unlisted(agent: str, path: Path, why: str) -> FileReport:
+def _unlisted(found: Unlisted) -> FileReport:
     """Return the report on a path that is not listed as a session."""
-    problem = m.Problem(reason="unreadable", detail=why)
+    problem = m.Problem(reason=found.reason, detail=found.detail)
     return FileReport(
-        path=name_of(path),
+        path=name_of(found.path),
         session=None,
-        agent=agent,
+        agent=found.agent,
         lines=0,
         damaged=0,
         problems={problem.reason: 1},

@@ -62,8 +62,7 @@ def search_regex(
     """Every match in the sessions that pass the filters, the newest session first.
 
     With a redactor, texts and the values of filters are compared without their secrets, which could otherwise be
-    guessed. `check` is called for
-    every block and every message. It may raise an error to end the search.
+    guessed. `check` is called for every block and every message. It may raise an error to end the search.
     """
     compiled, literal = re.compile(pattern), literal_in(pattern)
     found = 0

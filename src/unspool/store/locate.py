@@ -131,11 +131,11 @@ def open_store(
     environ = os.environ if environ is None else environ
     location = location or environ.get(STORE_VARIABLE)
     folder = data_folder(environ)
-    if location is not None and location.startswith(("postgresql://", "postgres://")):
+    path = store_path(location, environ)
+    if path is None:
         from .backends.postgres import PostgresDatabase
 
-        return Store(PostgresDatabase(location, machine=machine_identity(folder)))
-    path = Path(location).expanduser() if location else folder / STORE_NAME
+        return Store(PostgresDatabase(location or "", machine=machine_identity(folder)))
     if read_only and not may_exist(path):
         raise NotFoundError(f"there is no store at {path} yet; `unspool sync` creates one")
     try:
@@ -145,6 +145,15 @@ def open_store(
             f"the store {path} cannot be opened: {describe_fault(error)}; choose another one with --store, or another "
             "data directory with UNSPOOL_DATA"
         ) from error
+
+
+def store_path(location: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """Return the file of the store that `open_store` opens; None if it is on a server."""
+    environ = os.environ if environ is None else environ
+    location = location or environ.get(STORE_VARIABLE)
+    if location is not None and location.startswith(("postgresql://", "postgres://")):
+        return None
+    return Path(location).expanduser() if location else data_folder(environ) / STORE_NAME
 
 
 def _open_file(path: Path, folder: Path, read_only: bool, *, restrict: bool) -> SqliteDatabase:

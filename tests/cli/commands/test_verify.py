@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.store.test_decision_log import denied
 from tests.store.test_decision_verify import older_log, tamper
 from unspool.store import open_store
 from unspool.store.decision_log import FILE_NAME
+from unspool.store.locate import STORE_NAME
 from unspool.store.run_log import RunLog
 
 from ..run import Run
@@ -123,3 +125,26 @@ def test_repair_from_another_store(run: Run, damaged: tuple[str, Path], tmp_path
     assert run("verify", "--repair", "--from", team).code == 0
     assert "number 20" in run("show", session).out
     assert run("verify", "--from", team).code == 2
+
+
+@pytest.mark.parametrize("share", [0.6, 0.99])
+def test_a_truncated_database_is_rebuilt(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """From the pages that are left and from the disk. SQLite alone would not open it."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for number in range(3):
+        log_of("claude", 120, f"session {number}").write(home)
+    with closing(open_store()) as store:
+        synced(store, home)
+    path = data / STORE_NAME
+    size = path.stat().st_size
+    os.truncate(path, int(size * share))
+    done = run("search", "--no-sync", "number")
+    assert (done.code, "verify --repair" in done.err) == (1, True)
+    run("verify", "--repair")
+    assert run("verify").code == 0
+    assert len(run("search", "number", "--json").records) > 0
+    assert {item["name"] for item in run("ls", "--json").records} == {log.stem for log in home.rglob("*.jsonl")}
+    assert size in {file.stat().st_size for file in data.glob(f"{STORE_NAME}-damaged-*")}

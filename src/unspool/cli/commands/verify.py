@@ -17,7 +17,8 @@ from ...render.sanitize import harmless
 from ...store import Store, open_store
 from ...store.decision_chain import Head
 from ...store.decision_verify import Verification, verify_decisions
-from ...store.locate import data_folder
+from ...store.locate import data_folder, store_path
+from ...store.truncated import extend_truncated
 from .._shared.options import add_json, add_source
 from .._shared.output import print_json
 from .._shared.store import sync
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify_store(args: argparse.Namespace) -> StoreVerification | None:
+    if args.repair and (path := store_path(args.store)) is not None:
+        extend_truncated(path)
     store = _existing_store(args.store)
     if store is None:
         return None

@@ -344,7 +344,10 @@ def not_listed(library: Library) -> Iterator[Unlisted]:
 
 def _unread_logs(agent: Agent, root: Path, known: set[str]) -> Iterator[Path]:
     """Yield the logs that are not `known`, next to others that are."""
-    logs = [(log.path, os.path.realpath(log.path)) for log in agent.logs(root) if log.path.parent != root]
+    logs: list[tuple[Path, str]] = []
+    # A folder that cannot be read is reported by whoever lists its sessions.
+    with suppress(OSError):
+        logs += ((log.path, os.path.realpath(log.path)) for log in agent.logs(root) if log.path.parent != root)
     # Other folders contain what the agent itself has copied, such as transcripts for background jobs.
     folders = {path.relative_to(root).parts[0] for path, real in logs if real in known}
     for path, real in logs:
